@@ -1,0 +1,55 @@
+"""thrifty: cost-aware simulation-based inference.
+
+Draws carry weights; simulations carry draws; inference is ordinary weighted SBI. The usual way in is
+`import thrifty as th`; names that need heavy libraries are loaded when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from thrifty.errors import ThriftyError, ThriftyWarning
+from thrifty.priors import Independent, LogUniform, Normal, Uniform, as_prior, check_prior
+from thrifty.types import Draws, Simulations
+from thrifty.version import __version__
+from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
+
+if TYPE_CHECKING:
+    pass
+
+# name -> module that defines it; "" marks a module that is itself the public name
+_LAZY: dict[str, str] = {}
+
+__all__ = [
+    "Draws",
+    "Estimate",
+    "Independent",
+    "LogUniform",
+    "Normal",
+    "Simulations",
+    "ThriftyError",
+    "ThriftyWarning",
+    "Uniform",
+    "__version__",
+    "as_prior",
+    "check_prior",
+    "ess",
+    "estimate",
+    "normalise",
+    "pareto_k",
+    "resample",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'thrifty' has no attribute {name!r}")
+    module = import_module(_LAZY[name] or f"thrifty.{name}")
+    value = getattr(module, name) if _LAZY[name] else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

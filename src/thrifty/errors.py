@@ -1,0 +1,153 @@
+"""Everything thrifty raises, in one tree.
+
+```
+ThriftyError                    .code, .what, .why, .fix, .exit_code
+├── InputError (ValueError)     something passed in is wrong                exit 2
+│   ├── PriorError              P..  bounds, names, sampler, density
+│   ├── SimulatorError          S..  signature, output, executable          exit 5
+│   ├── CostError               C..  timings and cost functions
+│   ├── PenaltyError            G..  penalties and mixtures
+│   ├── WeightError             W..  importance weights
+│   ├── DataError               D..  tables and observations
+│   └── ConfigError             F.., A..  settings, budgets, command line
+├── SelfCheckError              G06  weighted draws miss the prior          exit 4
+├── QualityGateError            Q..  too much prior mass failed             exit 4
+├── MissingExtraError           X01  an optional dependency (ImportError)   exit 2
+├── InferenceError              I..  training or sampling cannot go on      exit 4
+└── CampaignError               V..  the run folder                         exit 5
+    ├── FolderInUseError        V01                                         exit 6
+    ├── DamagedStoreError       V03                                         exit 7
+    └── StorageError            V06  disk full, read-only, I/O              exit 8
+ThriftyWarning (UserWarning)    the run goes on, the reader should know
+```
+
+One form for all: *what* is wrong, with the value and its place; *why* it matters; the *fix*.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+
+class ThriftyError(Exception):
+    """Base of all errors; `str(error)` is the whole message.
+
+    Args:
+        what: What is wrong, with the value and its place.
+        why: One line on why it matters.
+        fix: One line on the way out.
+        code: Stable code, documented in the catalogue of messages.
+
+    Example:
+        >>> print(PriorError("low 1.0 is not below high 0.1", code="P01", fix="swap them"))
+        [P01] low 1.0 is not below high 0.1
+          fix: swap them
+    """
+
+    exit_code = 2
+
+    def __init__(self, what: str, *, why: str = "", fix: str = "", code: str = "") -> None:
+        self.what, self.why, self.fix, self.code = what, why, fix, code
+        super().__init__(what, why, fix, code)
+
+    def __str__(self) -> str:
+        lines = [f"[{self.code}] {self.what}" if self.code else self.what]
+        lines += [f"  why: {self.why}"] if self.why else []
+        lines += [f"  fix: {self.fix}"] if self.fix else []
+        return "\n".join(lines)
+
+    def __reduce__(self) -> tuple[object, ...]:  # keyword-only arguments survive a worker boundary
+        return (_rebuild, (type(self), self.what, self.why, self.fix, self.code))
+
+
+def _rebuild(kind: type[ThriftyError], what: str, why: str, fix: str, code: str) -> ThriftyError:
+    return kind(what, why=why, fix=fix, code=code)
+
+
+class InputError(ThriftyError, ValueError):
+    """Something passed in is wrong."""
+
+
+class PriorError(InputError):
+    """A prior that cannot be sampled, evaluated or believed."""
+
+
+class SimulatorError(InputError):
+    """A simulator that cannot be called, or whose output cannot be used."""
+
+    exit_code = 5
+
+
+class CostError(InputError):
+    """Costs that are not positive finite numbers, or cannot be modelled."""
+
+
+class PenaltyError(InputError):
+    """A penalty that is not a positive non-decreasing function, or cannot be sampled under."""
+
+
+class WeightError(InputError):
+    """Importance weights that are not weights."""
+
+
+class DataError(InputError):
+    """Tables or observations of the wrong shape or content."""
+
+
+class ConfigError(InputError):
+    """Settings that cannot be honoured."""
+
+
+class SelfCheckError(ThriftyError):
+    """Weighted proposal draws do not reproduce the prior; nothing may be run."""
+
+    exit_code = 4
+
+
+class QualityGateError(ThriftyError):
+    """More prior mass failed than the gate allows."""
+
+    exit_code = 4
+
+
+class MissingExtraError(ThriftyError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class InferenceError(ThriftyError):
+    """Training or posterior sampling cannot go on."""
+
+    exit_code = 4
+
+
+class CampaignError(ThriftyError):
+    """The run folder cannot be used as asked."""
+
+    exit_code = 5
+
+
+class FolderInUseError(CampaignError):
+    """Another driver owns the folder."""
+
+    exit_code = 6
+
+
+class DamagedStoreError(CampaignError):
+    """Recorded rows fail their checksum."""
+
+    exit_code = 7
+
+
+class StorageError(CampaignError):
+    """The disk is full, read-only or failing."""
+
+    exit_code = 8
+
+
+class ThriftyWarning(UserWarning):
+    """The run goes on, but the reader should know."""
+
+
+def warn(message: str, *, stacklevel: int = 3) -> None:
+    """Warn once, pointing at the caller's line."""
+    warnings.warn(message, ThriftyWarning, stacklevel=stacklevel)

@@ -1,0 +1,214 @@
+"""Arithmetic of importance weights, always in log space.
+
+With w_i = exp(log_weights_i): the normalised weights are w_i / sum w, the effective sample size is
+(sum w)^2 / sum w^2, and the estimate of E_prior[f] is sum w_i f_i / sum w (the paper's section 3.1).
+Everything here is unchanged when a constant is added to all log weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError, WeightError
+from thrifty.types import Array
+
+
+def _checked(log_weights: npt.ArrayLike) -> Array:
+    values = np.asarray(log_weights, dtype=np.float64)
+    if values.ndim != 1 or values.size == 0:
+        raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="W01")
+    bad = np.isnan(values) | (values == np.inf)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise WeightError(
+            f"log_weights: {int(bad.sum())} of {values.size} values are NaN or +inf"
+            f" (first at row {row}: {values[row]})",
+            code="W01",
+        )
+    if values.max() == -np.inf:
+        raise WeightError("all weights are zero", code="W01")
+    return values
+
+
+def normalise(log_weights: npt.ArrayLike) -> Array:
+    """Weights (n,) on the linear scale that sum to one.
+
+    Example:
+        >>> normalise([0.0, np.log(3.0)]).round(12).tolist()
+        [0.25, 0.75]
+    """
+    values = _checked(log_weights)
+    weights = np.exp(values - values.max())
+    return weights / weights.sum()
+
+
+def ess(log_weights: npt.ArrayLike) -> float:
+    """Effective sample size, a count between 1 and n: (sum w)^2 / sum w^2.
+
+    Example:
+        >>> ess([0.0, 0.0, 0.0])
+        3.0
+    """
+    values = _checked(log_weights)
+    weights = np.exp(values - values.max())
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def mean(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
+    """Weighted mean over the first axis."""
+    weights, table = _aligned(values, log_weights)
+    return np.tensordot(weights, table, axes=1)
+
+
+def covariance(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
+    """Weighted covariance (p, p) of a table (n, p), unbiased for equal weights."""
+    weights, table = _aligned(values, log_weights)
+    table = table[:, None] if table.ndim == 1 else table
+    centred = table - weights @ table
+    share = 1 - np.sum(weights**2)
+    return (centred * weights[:, None]).T @ centred / max(share, np.finfo(float).eps)
+
+
+def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
+    """Weighted quantiles of each column: (len(q), p), or (len(q),) for a vector.
+
+    The inverse of the weighted distribution function, interpolated between midpoints, so that
+    equal weights give Hazen's quantiles.
+    """
+    weights, table = _aligned(values, log_weights)
+    levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
+    if not ((levels >= 0) & (levels <= 1)).all():
+        raise DataError(f"quantile levels must lie in [0, 1], got {levels.tolist()}", code="D11")
+
+    def one(column: Array) -> Array:
+        order = np.argsort(column, kind="stable")
+        sorted_weights = weights[order]
+        middles = np.cumsum(sorted_weights) - sorted_weights / 2
+        keep = sorted_weights > 0
+        return np.interp(levels, middles[keep], column[order][keep])
+
+    return one(table) if table.ndim == 1 else np.stack([one(column) for column in table.T], axis=1)
+
+
+def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
+    """Weighted distribution function of a vector of values, evaluated at points `at`."""
+    weights, column = _aligned(values, log_weights)
+    order = np.argsort(column, kind="stable")
+    steps = np.concatenate([[0.0], np.cumsum(weights[order])])
+    return np.minimum(steps[np.searchsorted(column[order], np.asarray(at), side="right")], 1.0)
+
+
+def resample_indices(
+    log_weights: npt.ArrayLike, n: int | None = None, *, rng: np.random.Generator | int
+) -> npt.NDArray[np.intp]:
+    """Systematic resampling: n row numbers, each row as often as n times its weight, up to one."""
+    weights = normalise(log_weights)
+    n = len(weights) if n is None else n
+    rng = np.random.default_rng(rng)
+    points = (rng.random() + np.arange(n)) / n
+    steps = np.cumsum(weights)
+    steps /= steps[-1]
+    chosen = np.searchsorted(steps, points, side="right")
+    return rng.permutation(np.minimum(chosen, len(weights) - 1))
+
+
+def resample(
+    values: npt.ArrayLike, log_weights: npt.ArrayLike, n: int | None = None, *, rng: np.random.Generator | int
+) -> Array:
+    """Equally weighted rows drawn from weighted ones, by systematic resampling, in random order.
+
+    Example:
+        >>> resample([[1.0], [2.0]], [0.0, -np.inf], 3, rng=0).ravel().tolist()
+        [1.0, 1.0, 1.0]
+    """
+    table = np.asarray(values)
+    chosen = resample_indices(log_weights, n, rng=rng)
+    if len(table) != np.size(log_weights):
+        raise WeightError(f"{np.size(log_weights)} weights for {len(table)} rows", code="W01")
+    return table[chosen]
+
+
+def pareto_k(log_weights: npt.ArrayLike) -> float:
+    """Shape of the tail of the weights: below 0.5 fine, above 0.7 not to be trusted.
+
+    A generalised Pareto distribution is fitted to the largest M = min(n/5, 3 sqrt n) weights
+    (Vehtari et al. 2024) by the estimator of Zhang and Stephens (2009), drawn to 0.5 by a weak prior
+    as is usual for small tails. Bounded weights give a negative value; equal weights give -inf.
+    """
+    values = np.sort(_checked(log_weights))
+    n = len(values)
+    tail = int(min(0.2 * n, 3 * np.sqrt(n)))
+    if tail < 5:
+        return float("nan")
+    weights = np.exp(values - values[-1])
+    excess = weights[-tail:] - weights[-tail - 1]
+    if excess[-1] <= 1e-12:
+        return float("-inf")
+    return _generalised_pareto_shape(np.maximum(excess, 1e-300))
+
+
+def _generalised_pareto_shape(excess: Array) -> float:
+    """Zhang and Stephens' posterior-mean estimate of the shape, from sorted exceedances (m,)."""
+    m = len(excess)
+    grid = 30 + int(np.sqrt(m))
+    quartile = excess[int(m / 4 + 0.5) - 1]
+    theta = (1 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3 * quartile) + 1 / excess[-1]
+    shape = np.mean(np.log1p(-theta[:, None] * excess), axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        profile = m * (np.log(-theta / shape) - shape - 1)
+    profile = np.where(np.isfinite(profile), profile, -np.inf)
+    theta_hat = float(np.sum(theta * normalise(profile)))
+    k = float(np.mean(np.log1p(-theta_hat * excess)))
+    return (m * k + 10 * 0.5) / (m + 10)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An importance-sampling estimate of E_prior[f].
+
+    Attributes:
+        mean: The self-normalised estimate, sum w f / sum w.
+        se: Its standard error, sqrt(sum w^2 (f - mean)^2) / sum w.
+        ess: Effective sample size of the weights.
+        se_bounds: Proposition 2: standard error of n plain prior draws, divided and multiplied by
+            sqrt(g_max/g_min), with g_max/g_min the ratio of the largest to the smallest weight seen.
+    """
+
+    mean: Array
+    se: Array
+    ess: float
+    se_bounds: tuple[Array, Array]
+
+
+def estimate(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Estimate:
+    """Estimate the prior expectation of any integrand from weighted draws (paper, section 3.1).
+
+    Works for anything that had a cost, not only simulators: `values` is f(theta_i), (n,) or (n, d).
+
+    Example:
+        >>> result = estimate([1.0, 3.0], [0.0, 0.0])
+        >>> float(result.mean), result.ess
+        (2.0, 2.0)
+    """
+    weights, table = _aligned(values, log_weights)
+    centre = np.tensordot(weights, table, axes=1)
+    spread = (table - centre) ** 2
+    plain = np.tensordot(weights, spread, axes=1) / len(weights)
+    positive = weights[weights > 0]
+    ratio = positive.max() / positive.min()
+    return Estimate(
+        mean=centre,
+        se=np.sqrt(np.tensordot(weights**2, spread, axes=1)),
+        ess=ess(log_weights),
+        se_bounds=(np.sqrt(plain / ratio), np.sqrt(plain * ratio)),
+    )
+
+
+def _aligned(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> tuple[Array, Array]:
+    weights, table = normalise(log_weights), np.asarray(values, dtype=np.float64)
+    if table.ndim == 0 or len(table) != len(weights):
+        raise WeightError(f"{len(weights)} weights for values of shape {table.shape}", code="W01")
+    return weights, table
