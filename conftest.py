@@ -9,6 +9,7 @@ import pytest
 
 
 def pytest_configure() -> None:
+    """Draw without a screen."""
     import matplotlib
 
     matplotlib.use("Agg")
