@@ -9,36 +9,65 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from thrifty import closed_form
 from thrifty.errors import ThriftyError, ThriftyWarning
+from thrifty.penalties import AtLeast, AtMost, Constant, Custom, Power, as_penalty
 from thrifty.priors import Independent, LogUniform, Normal, Uniform, as_prior, check_prior
+from thrifty.proposals import CostAware, Mixture, Pool
+from thrifty.recovery import prior_recovery
+from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Draws, Simulations
 from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    pass
+    from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
 
 # name -> module that defines it; "" marks a module that is itself the public name
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "FittedCost": "thrifty.costs",
+    "GaussianProcess": "thrifty.costs",
+    "Polynomial": "thrifty.costs",
+    "fit_cost": "thrifty.costs",
+    "load_cost": "thrifty.costs",
+}
 
 __all__ = [
+    "AtLeast",
+    "AtMost",
+    "Constant",
+    "CostAware",
+    "Custom",
     "Draws",
     "Estimate",
+    "FittedCost",
+    "GaussianProcess",
     "Independent",
     "LogUniform",
+    "Mixture",
     "Normal",
+    "Polynomial",
+    "Pool",
+    "Power",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
+    "Tradeoff",
     "Uniform",
     "__version__",
+    "as_penalty",
     "as_prior",
     "check_prior",
+    "closed_form",
     "ess",
     "estimate",
+    "fit_cost",
+    "load_cost",
     "normalise",
     "pareto_k",
+    "prior_recovery",
     "resample",
+    "tradeoff",
 ]
 
 

@@ -72,8 +72,8 @@ class Penalty(Protocol):
         """Log g(cost), elementwise."""
         ...
 
-    def bounded(self, low: float, high: float) -> Penalty:
-        """The same penalty with a floor and a cap on cost where it has none yet."""
+    def floored(self, low: float) -> Penalty:
+        """The same penalty with a floor on cost, unless it has one."""
         ...
 
     @property

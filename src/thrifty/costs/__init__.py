@@ -1,0 +1,7 @@
+"""Cost models: learned on the log scale from a few timed runs, then frozen."""
+
+from thrifty.costs.fit import FittedCost, cost_from_dict, fit_cost, load_cost
+from thrifty.costs.gaussian_process import GaussianProcess
+from thrifty.costs.polynomial import Polynomial
+
+__all__ = ["FittedCost", "GaussianProcess", "Polynomial", "cost_from_dict", "fit_cost", "load_cost"]

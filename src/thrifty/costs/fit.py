@@ -1,0 +1,333 @@
+"""Fit a cost model to timed runs: choose by held-out error, correct for expectation, freeze.
+
+    log y_i = f(theta_i) + noise          f: polynomial or Gaussian process
+    cost(theta) = exp(f(theta)) * h(theta)     h: E[y / exp(f) | theta], a log-linear gamma regression
+
+The second factor makes the model estimate the *expected* cost: exp of a mean of logs is too low, by a factor that
+depends on theta when the noise does (an outbreak that dies out early is cheap). Nothing here can bias
+inference: any frozen positive cost gives exact weights; a better one saves more.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
+from thrifty.costs.polynomial import Polynomial, PolynomialFit, design
+from thrifty.costs.scaling import Scaling
+from thrifty.errors import CostError, warn
+from thrifty.types import Array, frozen, rows
+
+FORMAT = 1
+_OUTLIER = 5.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
+_REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
+_FOLDS = 10
+
+
+class Model(Protocol):
+    """Settings of a regression of log cost."""
+
+    def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> LogFit:
+        """Fit it."""
+        ...
+
+
+class LogFit(Protocol):
+    """A fitted regression of log cost."""
+
+    def __call__(self, theta: Array) -> Array:
+        """Predicted log cost."""
+        ...
+
+    def refitted(self, theta: Array, log_cost: Array) -> LogFit:
+        """Same settings, other rows."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        ...
+
+
+@dataclass(frozen=True)
+class FittedCost:
+    """A frozen model of expected cost; call it with theta (n, p).
+
+    Attributes:
+        log_fit: The regression of log cost.
+        correction: Log-linear correction towards the expected cost.
+        score: Held-out R-squared on log cost.
+        bias: Held-out mean of measured over predicted cost, minus one; near 0 when expectation is right.
+        coverage: Held-out share of timings within the 90 % band of the held-out residuals' normal law;
+            well off 0.9 means noise far from log-normal.
+        low, high: Predictions are kept within a factor of ten of the costs seen.
+        n: Timings used.
+        unit: Unit of cost.
+    """
+
+    log_fit: PolynomialFit | GaussianProcessFit
+    correction: Correction
+    score: float
+    bias: float
+    coverage: float
+    low: float
+    high: float
+    n: int
+    unit: str = "s"
+    noise: float = field(default=0.0)
+
+    def __call__(self, theta: npt.ArrayLike) -> Array:
+        """Expected cost of each row (n,), positive and finite."""
+        theta = rows(theta, dim=len(self.log_fit.scaling.centre))
+        return np.clip(np.exp(self.log_fit(theta) + self.correction(theta)), self.low, self.high)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        numbers = ("score", "bias", "coverage", "low", "high", "n", "unit", "noise")
+        return {
+            "format": FORMAT,
+            "kind": "fitted_cost",
+            "log_fit": self.log_fit.to_dict(),
+            "correction": self.correction.to_dict(),
+            **{label: getattr(self, label) for label in numbers},
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write as JSON of plain numbers; `th.load_cost` reads it back exactly."""
+        Path(path).write_text(json.dumps(self.to_dict()), encoding="utf-8")
+
+    def __str__(self) -> str:
+        return f"{self.log_fit}, explains {self.score:.0%} of log cost out of sample ({self.n} timings)"
+
+
+@dataclass(frozen=True)
+class Correction:
+    """Log of E[y / exp(f) | theta]: log-linear in the monomials of standardised theta."""
+
+    scaling: Scaling
+    degree: int
+    coefficients: Array
+
+    def __call__(self, theta: Array) -> Array:
+        """Log of the factor (n,)."""
+        if self.degree == 0:
+            return np.full(len(theta), self.coefficients[0])
+        inputs = np.clip(self.scaling(theta), -3, 3)  # no extrapolation beyond three standard deviations
+        return design(inputs, self.degree) @ self.coefficients
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "scaling": self.scaling.to_dict(),
+            "degree": self.degree,
+            "coefficients": self.coefficients.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Correction:
+        """The correction written by `to_dict`."""
+        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]))
+
+
+def fit_cost(
+    theta: npt.ArrayLike,
+    seconds: npt.ArrayLike,
+    *,
+    model: Literal["auto"] | Polynomial | GaussianProcess = "auto",
+    unit: str = "s",
+) -> FittedCost:
+    """Learn the expected cost of a run from timings (paper, section 3.4; on the log scale).
+
+    Args:
+        theta: Parameters of the timed runs (n, p); repeated rows are repeated timings.
+        seconds: Measured costs (n,), positive.
+        model: "auto" chooses among polynomials of degree 1 to 3 and a Gaussian process by held-out error.
+        unit: Unit of cost, for display.
+
+    Raises:
+        CostError: Costs that are not positive finite numbers (C01), or too few of them (C03).
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.uniform(1, 5, (80, 1))
+        >>> cost = th.fit_cost(theta, theta[:, 0] * rng.lognormal(0, 0.1, 80))
+        >>> bool(cost.score > 0.9)
+        True
+    """
+    theta, seconds = _checked(theta, seconds)
+    log_cost = np.log(seconds)
+    _, groups = np.unique(theta, axis=0, return_inverse=True)
+    groups = groups.reshape(-1)
+    distinct = int(groups.max()) + 1
+    needed = max(5, 2 * (theta.shape[1] + 1))
+    if distinct < needed:
+        raise CostError(
+            f"{distinct} timed parameters for a cost over {theta.shape[1]}; need at least {needed}",
+            code="C03",
+            fix=f"time {4 * needed} prior draws",
+        )
+    candidates = _candidates(model, distinct, theta.shape[1])
+    fits = [_robust_fit(candidate, theta, log_cost, groups) for candidate in candidates]
+    held_out = [_held_out(fit, theta, pulled, groups) for fit, pulled in fits]
+    errors = [float(np.mean((pulled - h) ** 2)) for (_, pulled), h in zip(fits, held_out, strict=True)]
+    chosen = int(np.argmin(errors))
+    (fit, _), predicted = fits[chosen], held_out[chosen]
+    correction = _fit_correction(theta, np.exp(log_cost - predicted), distinct)
+    residual = log_cost - predicted
+    ratio = seconds / np.exp(predicted + correction(theta))
+    spread = float(residual.std())
+    cost = FittedCost(
+        log_fit=fit,  # type: ignore[arg-type]
+        correction=correction,
+        score=_score(log_cost, predicted),
+        bias=float(seconds.sum() / (seconds / ratio).sum() - 1),
+        coverage=float(np.mean(np.abs(residual - residual.mean()) <= 1.6449 * spread)) if spread > 0 else 1.0,
+        low=float(seconds.min() / _REACH),
+        high=float(seconds.max() * _REACH),
+        n=len(theta),
+        unit=unit,
+        noise=spread,
+    )
+    _warn_if_poor(cost, seconds)
+    return cost
+
+
+def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
+    table = rows(theta)
+    try:
+        costs = np.asarray(seconds, dtype=np.float64).reshape(-1)
+    except (TypeError, ValueError) as error:
+        raise CostError(f"costs are not numbers: {error}", code="C01") from None
+    if len(costs) != len(table):
+        raise CostError(f"{len(costs)} costs for {len(table)} rows of theta", code="C01")
+    if not np.isfinite(table).all():
+        row = int(np.flatnonzero(~np.isfinite(table).all(1))[0])
+        raise CostError(f"theta is not finite at row {row}: {table[row].tolist()}", code="C01")
+    bad = ~(np.isfinite(costs) & (costs > 0))
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        finite = costs[np.isfinite(costs)]
+        least = f"smallest {finite.min():g}" if finite.size else "none finite"
+        raise CostError(
+            f"cost must be positive, but {int(bad.sum())} of {len(costs)} values are not"
+            f" ({least}; first {costs[i]:g} at row {i}, theta = {table[i].tolist()})",
+            code="C01",
+            why="the logarithm of cost is modelled",
+            fix="the clock is too coarse or the run failed: time several runs together, or drop failed ones",
+        )
+    return table, costs
+
+
+def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
+    if isinstance(model, str):
+        if model != "auto":
+            raise CostError(
+                f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}', code="C10"
+            )
+        # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
+        degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
+        return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
+    if not hasattr(model, "fit"):
+        raise CostError(f"model {model!r} has no fit(theta, log_cost, groups)", code="C10")
+    return [model]
+
+
+def _robust_fit(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
+    """Fit, pull in timings far from the rest (a machine that slept), fit again; the pulled timings too."""
+    first = model.fit(theta, log_cost, groups)
+    residual = log_cost - first(theta)
+    centre = np.median(residual)
+    spread = max(1.4826 * float(np.median(np.abs(residual - centre))), 1e-3)
+    limit = _OUTLIER * spread
+    pulled = log_cost - residual + np.clip(residual, centre - limit, centre + limit)
+    if np.array_equal(pulled, log_cost):
+        return first, log_cost
+    return model.fit(theta, pulled, groups), pulled
+
+
+def _held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
+    """Prediction of each row by the same settings fitted without its fold (n,); folds split by theta."""
+    fold = np.random.default_rng(0).permutation(int(groups.max()) + 1) % _FOLDS
+    out = np.empty(len(theta))
+    for k in np.unique(fold):
+        held = fold[groups] == k
+        out[held] = fit.refitted(theta[~held], log_cost[~held])(theta[held])
+    return out
+
+
+def _score(log_cost: Array, predicted: Array) -> float:
+    total = float(np.sum((log_cost - log_cost.mean()) ** 2))
+    return 1 - float(np.sum((log_cost - predicted) ** 2)) / total if total > 0 else 0.0
+
+
+def _fit_correction(theta: Array, ratio: Array, distinct: int) -> Correction:
+    """Gamma regression of measured/predicted with a log link, by reweighted least squares.
+
+    A constant below 50 timed parameters, linear below 100, quadratic above, ridged towards the constant: a
+    rough factor must not spoil a good fit. The largest ratios are capped at three times the 99 % quantile.
+    """
+    scaling = Scaling.of(theta)
+    ratio = np.minimum(ratio, 3 * np.quantile(ratio, 0.99))
+    degree = 0 if distinct < 50 else 1 if distinct < 100 or theta.shape[1] > 6 else 2
+    features = design(np.clip(scaling(theta), -3, 3), degree)
+    ridge = np.diag([0.0] + [2.0] * (features.shape[1] - 1))  # two pseudo-timings per slope
+    coefficients = np.zeros(features.shape[1])
+    coefficients[0] = np.log(ratio.mean())
+    dispersion = max(float(np.var(ratio / ratio.mean())), 1e-12)
+    gram = features.T @ features + dispersion * ridge
+    for _ in range(50):
+        score = features.T @ (ratio * np.exp(-features @ coefficients) - 1) - dispersion * ridge @ coefficients
+        step = np.linalg.solve(gram, score)
+        coefficients += np.clip(step, -0.5, 0.5)
+        if np.abs(step).max() < 1e-10:
+            break
+    return Correction(scaling, degree, frozen(coefficients))
+
+
+def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
+    spread = seconds.max() / seconds.min()
+    if cost.score < 0.3 and spread > 1.5:
+        warn(
+            f"[C05] the cost model explains {max(cost.score, 0):.0%} of the variation of log cost (out of sample)."
+            " Results stay unbiased, savings will be small.\n  fix: time more runs, or give a known cost function"
+        )
+
+
+def cost_from_dict(data: dict[str, Any]) -> FittedCost:
+    """The cost written by `FittedCost.to_dict`.
+
+    Raises:
+        CostError: C09, another format or damaged numbers.
+    """
+    try:
+        if data["kind"] != "fitted_cost" or data["format"] > FORMAT:
+            raise CostError(
+                f"cost format {data.get('format')} of kind {data.get('kind')!r} is not known to this version",
+                code="C09",
+                fix="upgrade thrifty",
+            )
+        kinds = {"polynomial": PolynomialFit, "gaussian_process": GaussianProcessFit}
+        fit = kinds[data["log_fit"]["kind"]].from_dict(data["log_fit"])
+        numbers = {k: data[k] for k in ("score", "bias", "coverage", "low", "high", "n", "unit", "noise")}
+        return FittedCost(log_fit=fit, correction=Correction.from_dict(data["correction"]), **numbers)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, CostError):
+            raise
+        raise CostError(f"not a saved cost model: {error!r}", code="C09") from None
+
+
+def load_cost(path: str | os.PathLike[str]) -> FittedCost:
+    """Read a cost model written by `FittedCost.save`; nothing in the file is executed."""
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise CostError(f"cannot read a cost model from {os.fspath(path)!r}: {error}", code="C09") from None
+    if not isinstance(data, dict):
+        raise CostError(f"{os.fspath(path)!r} is not a saved cost model", code="C09")
+    return cost_from_dict(data)

@@ -1,0 +1,122 @@
+"""Polynomial ridge regression of log cost: the fallback for few pilots, and a fair baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.costs.scaling import Scaling
+from thrifty.errors import CostError
+from thrifty.types import Array, frozen
+
+_RIDGES = np.logspace(-6, 2, 17)  # of standardised features; chosen by leave-one-out error
+
+
+def monomials(dim: int, degree: int) -> list[tuple[int, ...]]:
+    """Columns multiplied in each monomial of degree 0 to `degree`: (), (0,), (1,), (0, 0), ..."""
+    return [c for d in range(degree + 1) for c in combinations_with_replacement(range(dim), d)]
+
+
+def design(inputs: Array, degree: int) -> Array:
+    """Matrix of monomials (n, terms); the first column is one."""
+    columns = [np.prod(inputs[:, c], axis=1) if c else np.ones(len(inputs)) for c in monomials(inputs.shape[1], degree)]
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """Log cost as a polynomial in theta; degree 1 is the paper's linear model, on the log scale.
+
+    Example:
+        >>> theta = np.linspace(1, 3, 30)[:, None]
+        >>> cost = th.fit_cost(theta, np.exp(theta[:, 0]), model=th.Polynomial(1))
+        >>> cost(np.array([[2.0]])).round(2).tolist()
+        [7.39]
+    """
+
+    degree: int = 2
+
+    def __post_init__(self) -> None:
+        if int(self.degree) != self.degree or not 0 <= self.degree <= 6:
+            raise CostError(f"degree must be a whole number from 0 to 6, got {self.degree}", code="C10")
+
+    def terms(self, dim: int) -> int:
+        """Number of coefficients for `dim` parameters."""
+        return len(monomials(dim, self.degree))
+
+    def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> PolynomialFit:
+        """Ridge regression, its strength chosen by leave-one-group-out error.
+
+        Args:
+            theta: Parameters (n, p).
+            log_cost: Log of the measured costs (n,).
+            groups: Equal numbers mark repeated timings at one theta, left out together (n,).
+        """
+        scaling = Scaling.of(theta)
+        features = design(scaling(theta), self.degree)
+        centre = features[:, 1:].mean(0)
+        spread = features[:, 1:].std(0)
+        spread = np.where(spread > 0, spread, 1.0)
+        standard = (features[:, 1:] - centre) / spread
+        level = log_cost.mean()
+        best = min(_RIDGES, key=lambda ridge: _left_out_error(standard, log_cost - level, ridge, groups))
+        slopes = _ridge(standard, log_cost - level, best) / spread
+        return PolynomialFit(scaling, self.degree, frozen(np.concatenate([[level - centre @ slopes], slopes])))
+
+
+def _ridge(features: Array, target: Array, ridge: float) -> Array:
+    gram = features.T @ features + ridge * len(features) * 1e-3 * np.eye(features.shape[1])
+    return np.asarray(np.linalg.solve(gram, features.T @ target), dtype=np.float64)
+
+
+def _left_out_error(features: Array, target: Array, ridge: float, groups: npt.NDArray[np.intp]) -> float:
+    """Mean squared left-out residual; with all timings of a theta left out together, by the block formula."""
+    gram = features.T @ features + ridge * len(features) * 1e-3 * np.eye(features.shape[1])
+    hat = features @ np.linalg.solve(gram, features.T) + 1 / len(features)  # the mean is fitted too
+    residual = target - hat @ target
+    if len(np.unique(groups)) == len(groups):
+        return float(np.mean((residual / np.maximum(1 - np.diag(hat), 1e-6)) ** 2))
+    out = np.empty_like(residual)
+    for group in np.unique(groups):
+        members = np.flatnonzero(groups == group)
+        block = np.eye(len(members)) - hat[np.ix_(members, members)]
+        out[members] = np.linalg.lstsq(block, residual[members], rcond=1e-8)[0]
+    return float(np.mean(out**2))
+
+
+@dataclass(frozen=True)
+class PolynomialFit:
+    """Coefficients of a fitted polynomial of log cost."""
+
+    scaling: Scaling
+    degree: int
+    coefficients: Array
+
+    def __call__(self, theta: Array) -> Array:
+        """Predicted log cost (n,)."""
+        return design(self.scaling(theta), self.degree) @ self.coefficients
+
+    def refitted(self, theta: Array, log_cost: Array) -> PolynomialFit:
+        """The same settings on other rows, for held-out checks."""
+        return Polynomial(self.degree).fit(theta, log_cost, np.arange(len(theta)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "kind": "polynomial",
+            "degree": self.degree,
+            "coefficients": self.coefficients.tolist(),
+            "scaling": self.scaling.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> PolynomialFit:
+        """The fit written by `to_dict`."""
+        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]))
+
+    def __str__(self) -> str:
+        return f"polynomial of degree {self.degree}"

@@ -1,0 +1,61 @@
+"""Standardised inputs, shared by all cost models: (theta or log theta - centre) / scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.types import Array, frozen
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Centre and scale of each input, after a logarithm where an input spans decades.
+
+    Attributes:
+        logged: Which inputs enter as logarithms (p,).
+        centre, scale: Per input (p,).
+        floor: Smallest positive value seen: a later theta below it is read as it, so that the log exists.
+    """
+
+    logged: npt.NDArray[np.bool_]
+    centre: Array
+    scale: Array
+    floor: Array
+
+    @classmethod
+    def of(cls, theta: Array) -> Scaling:
+        """Read off the pilot: log where all values are positive and span more than a factor 1000."""
+        low, high = theta.min(0), theta.max(0)
+        logged = (low > 0) & (high > 1000 * np.where(low > 0, low, 1.0))
+        floor = np.where(low > 0, low, 1.0)
+        inner = np.where(logged, np.log(np.where(logged, theta, 1.0)), theta)
+        spread = inner.std(0)
+        return cls(
+            frozen(logged, np.bool_), frozen(inner.mean(0)), frozen(np.where(spread > 0, spread, 1)), frozen(floor)
+        )
+
+    def __call__(self, theta: Array) -> Array:
+        """Standardised inputs (n, p)."""
+        if self.logged.any():
+            theta = np.where(self.logged, np.log(np.maximum(theta, self.floor)), theta)
+        return (theta - self.centre) / self.scale
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers."""
+        return {
+            "logged": self.logged.tolist(),
+            "centre": self.centre.tolist(),
+            "scale": self.scale.tolist(),
+            "floor": self.floor.tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Scaling:
+        """The scaling written by `to_dict`."""
+        return cls(
+            frozen(data["logged"], np.bool_), frozen(data["centre"]), frozen(data["scale"]), frozen(data["floor"])
+        )

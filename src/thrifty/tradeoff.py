@@ -1,0 +1,237 @@
+"""What each penalty would cost and be worth, before anything is run.
+
+    gain      CG     = E[c] E[1/g] / E[c/g]        cost per draw, prior over proposal
+    ess       ESS/n  = 1 / (E[g] E[1/g])           effective draws per draw
+    product   CG * ESS/n = E[c] / (E[c/g] E[g])    effective draws per unit of budget, relative to the prior
+
+The product is at most E[c]/(E sqrt c)^2, the `ceiling`, reached by g = sqrt(c): for a fixed budget the best penalty
+needs no search. Strong penalties save more per draw and less than nothing per effective draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thrifty.errors import ConfigError
+from thrifty.penalties import Power, as_penalty
+from thrifty.priors import as_prior
+from thrifty.proposals import REFERENCE, CostAware, Mixture, reference_costs
+from thrifty.types import Cost, Penalty
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One penalty's figures.
+
+    Attributes:
+        label: How it is shown.
+        k: Exponent, NaN for a mixture or a function.
+        penalty: The penalty, to be passed on.
+        gain, ess_fraction, product: See the module.
+        saved: Share of cost saved at equal n, 1 - 1/gain.
+        saved_per_effective: Share saved per effective draw, 1 - 1/product; negative is a loss.
+        cost: Expected cost of one run.
+        acceptance: Share of prior draws accepted by the sampler.
+    """
+
+    label: str
+    k: float
+    penalty: Penalty
+    gain: float
+    ess_fraction: float
+    product: float
+    saved: float
+    saved_per_effective: float
+    cost: float
+    acceptance: float
+
+    @property
+    def cost_per_effective(self) -> float:
+        """Expected cost of one effective run."""
+        return self.cost / self.ess_fraction
+
+    def total(self, n: int) -> float:
+        """Expected cost of n runs."""
+        return n * self.cost
+
+
+@dataclass(frozen=True)
+class Tradeoff:
+    """Rows for a grid of penalties, with the ceiling that none can pass.
+
+    Attributes:
+        rows: One per penalty, as asked for.
+        ceiling: E[c]/(E sqrt c)^2, the highest product possible.
+        prior_cost: Expected cost of one plain run.
+        cost_range: 99.9 % over 0.1 % quantile of cost under the prior.
+        unit: Unit of cost.
+    """
+
+    rows: tuple[Row, ...]
+    ceiling: float
+    prior_cost: float
+    cost_range: float
+    unit: str = "s"
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, i: int) -> Row:
+        return self.rows[i]
+
+    @property
+    def best(self) -> Row:
+        """The row with most effective draws per unit of budget."""
+        return max(self.rows, key=lambda row: row.product)
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether cost-awareness can save at least 1 % per effective draw."""
+        return self.ceiling >= 1 / 0.99
+
+    def choose(self, *, min_ess: float | None = None, budget: float | None = None) -> Row:
+        """The row to use: cheapest with at least `min_ess` effective draws per draw, or best for a budget.
+
+        Args:
+            min_ess: Lowest acceptable ESS/n; the row with the largest gain above it is chosen.
+            budget: Cost that may be spent, in the unit of cost; the row with most effective draws is chosen.
+        """
+        if (min_ess is None) == (budget is None):
+            raise ConfigError("choose by min_ess= or by budget=, one of them", code="F07")
+        if budget is not None:
+            if not budget > 0:
+                raise ConfigError(f"budget must be > 0, got {budget}", code="F03")
+            return max(self.rows, key=lambda row: np.floor(budget / row.cost) * row.ess_fraction)
+        eligible = [row for row in self.rows if row.ess_fraction >= float(min_ess or 0)]
+        if not eligible:
+            top = max(self.rows, key=lambda row: row.ess_fraction)
+            raise ConfigError(
+                f"no penalty keeps ESS/n >= {min_ess:g}; the highest is {top.ess_fraction:.3f} ({top.label})",
+                code="G03",
+                fix="lower min_ess or add k = 0",
+            )
+        return max(eligible, key=lambda row: row.gain)
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Header and body as text, the best row marked."""
+        header = ["penalty", f"cost/run [{self.unit}]", "gain", "saved", "effective", "gain×ESS", "saved per effective"]
+        body = [
+            [
+                row.label + (" ← best" if row is self.best else ""),
+                f"{row.cost:.3g}",
+                f"{row.gain:.2f}",
+                f"{row.saved:.0%}",
+                f"{row.ess_fraction:.0%}",
+                f"{row.product:.2f}",
+                f"{row.saved_per_effective:+.0%}",
+            ]
+            for row in self.rows
+        ]
+        return header, body
+
+    def __str__(self) -> str:
+        header, body = self.cells()
+        widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
+        lines = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in [header, *body]]
+        return "\n".join([*lines, self.verdict()])
+
+    def verdict(self) -> str:
+        """One line: what can be won here at most."""
+        most = 1 - 1 / self.ceiling
+        if not self.worthwhile:
+            return f"cost varies {self.cost_range:.2f}×: best possible saving is {most:.1%}. Plain sampling it is."
+        return f"cost varies {self.cost_range:.3g}×: at most {most:.0%} can be saved per effective draw, by √c"
+
+    def __rich__(self) -> Table:
+        from rich.table import Table
+
+        header, body = self.cells()
+        table = Table(caption=self.verdict(), caption_justify="left")
+        for i, name in enumerate(header):
+            table.add_column(name, justify="left" if i == 0 else "right")
+        for row, line in zip(self.rows, body, strict=True):
+            table.add_row(*line, style="bold" if row is self.best else None)
+        return table
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        header, body = self.cells()
+        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
+        lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table><p>{escape(self.verdict())}</p>"
+
+
+def tradeoff(
+    prior: Any,
+    cost: Cost,
+    powers: Sequence[float | Penalty] = (0, 0.25, 0.5, 1, 2),
+    *,
+    mixtures: Sequence[Sequence[float]] = (),
+    n: int = REFERENCE,
+    seed: int = 0,
+) -> Tradeoff:
+    """Gain, efficiency and what they are worth together, for a grid of penalties; runs no simulation.
+
+    Args:
+        prior: The target.
+        cost: Expected cost, (n, p) -> (n,).
+        powers: Exponents, or penalties.
+        mixtures: Tuples of exponents, each a balance mixture in equal shares.
+        n: Prior draws used.
+        seed: Seed of those draws.
+
+    Example:
+        >>> table = tradeoff(th.Uniform(1, 10), lambda t: t[:, 0], powers=(0, 0.5, 1))
+        >>> table.best.k, round(table[2].product, 9)
+        (0.5, 1.0)
+    """
+    prior = as_prior(prior)
+    costs = reference_costs(prior, cost, n=n, seed=seed)
+    penalties = [as_penalty(power) for power in powers]
+    rows = [_row(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]
+    for mixture in mixtures:
+        proposal = Mixture(prior, cost, powers=tuple(mixture)).balanced.penalty
+        label = "mixture " + ", ".join(f"{k:g}" for k in mixture)
+        rows.append(_row(CostAware(prior, cost, proposal, _costs=costs), label))
+    low, high = np.quantile(costs, [0.001, 0.999])
+    return Tradeoff(
+        rows=tuple(rows),
+        ceiling=float(costs.mean() / np.sqrt(costs).mean() ** 2),
+        prior_cost=float(costs.mean()),
+        cost_range=float(high / low),
+        unit=str(getattr(cost, "unit", "s")),
+    )
+
+
+def _label(penalty: Penalty) -> str:
+    if isinstance(penalty, Power):
+        return f"k = {penalty.k:g}" + {0.0: " (plain)", 0.5: " (√c)"}.get(float(penalty.k), "")
+    return str(penalty)
+
+
+def _row(proposal: CostAware, label: str) -> Row:
+    gain, ess_fraction = proposal.gain, proposal.ess_fraction
+    penalty = proposal.penalty
+    return Row(
+        label=label,
+        k=float(penalty.k) if isinstance(penalty, Power) else float("nan"),
+        penalty=penalty,
+        gain=gain,
+        ess_fraction=ess_fraction,
+        product=gain * ess_fraction,
+        saved=1 - 1 / gain,
+        saved_per_effective=1 - 1 / (gain * ess_fraction),
+        cost=proposal.expected_cost,
+        acceptance=proposal.acceptance,
+    )
