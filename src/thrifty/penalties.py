@@ -285,7 +285,8 @@ class Balance:
             for penalty, share, log_b in zip(self.penalties, self.shares, self.log_normalisers, strict=True)
             if share > 0
         ]
-        return -np.logaddexp.reduce(terms, axis=0)
+        top = np.max(terms, axis=0)
+        return -top - np.log(sum(np.exp(term - top) for term in terms))
 
     @property
     def low(self) -> float | None:

@@ -29,6 +29,7 @@ FORMAT = 1
 _OUTLIER = 5.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
 _REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
 _FOLDS = 10
+_CHUNK = 8192  # rows predicted at once, so that the monomials stay in cache
 
 
 class Model(Protocol):
@@ -85,7 +86,11 @@ class FittedCost:
     def __call__(self, theta: npt.ArrayLike) -> Array:
         """Expected cost of each row (n,), positive and finite."""
         theta = rows(theta, dim=len(self.log_fit.scaling.centre))
-        return np.clip(np.exp(self.log_fit(theta) + self.correction(theta)), self.low, self.high)
+        out = np.empty(len(theta))
+        for start in range(0, len(theta), _CHUNK):
+            part = theta[start : start + _CHUNK]
+            out[start : start + _CHUNK] = self.log_fit(part) + self.correction(part)
+        return np.clip(np.exp(out, out=out), self.low, self.high, out=out)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

@@ -23,8 +23,13 @@ def monomials(dim: int, degree: int) -> list[tuple[int, ...]]:
 
 def design(inputs: Array, degree: int) -> Array:
     """Matrix of monomials (n, terms); the first column is one."""
-    columns = [np.prod(inputs[:, c], axis=1) if c else np.ones(len(inputs)) for c in monomials(inputs.shape[1], degree)]
-    return np.stack(columns, axis=1)
+    terms = monomials(inputs.shape[1], degree)
+    columns = np.ascontiguousarray(inputs.T)
+    out = np.ones((len(terms), len(inputs)))
+    place = {term: i for i, term in enumerate(terms)}
+    for term in terms[1:]:  # each is one column times a monomial that is there already
+        np.multiply(out[place[term[:-1]]], columns[term[-1]], out=out[place[term]])
+    return out.T
 
 
 @dataclass(frozen=True)
