@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from thrifty.errors import ThriftyError, ThriftyWarning
 from thrifty.priors import Independent, LogUniform, Normal, Uniform, as_prior, check_prior
-from thrifty.types import Draws, Simulations
+from thrifty.types import Draws, Output, Simulations
 from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    pass
+    from thrifty import models
 
 # name -> module that defines it; "" marks a module that is itself the public name
-_LAZY: dict[str, str] = {}
+_LAZY: dict[str, str] = {
+    "models": "",
+}
 
 __all__ = [
     "Draws",
@@ -27,6 +29,7 @@ __all__ = [
     "Independent",
     "LogUniform",
     "Normal",
+    "Output",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
@@ -36,6 +39,7 @@ __all__ = [
     "check_prior",
     "ess",
     "estimate",
+    "models",
     "normalise",
     "pareto_k",
     "resample",
