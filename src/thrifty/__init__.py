@@ -16,11 +16,12 @@ from thrifty.priors import Independent, LogUniform, Normal, Uniform, as_prior, c
 from thrifty.proposals import CostAware, Mixture, Pool
 from thrifty.recovery import prior_recovery
 from thrifty.tradeoff import Tradeoff, tradeoff
-from thrifty.types import Draws, Simulations
+from thrifty.types import Draws, Output, Simulations
 from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
+    from thrifty import models
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
 
 # name -> module that defines it; "" marks a module that is itself the public name
@@ -30,6 +31,7 @@ _LAZY: dict[str, str] = {
     "Polynomial": "thrifty.costs",
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
+    "models": "",
 }
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Polynomial",
     "Pool",
     "Power",
+    "Output",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
@@ -63,6 +66,7 @@ __all__ = [
     "estimate",
     "fit_cost",
     "load_cost",
+    "models",
     "normalise",
     "pareto_k",
     "prior_recovery",

@@ -182,6 +182,23 @@ def _checked_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
 
 
 @dataclass(frozen=True)
+class Output:
+    """What a simulator may return instead of numbers: its output and the cost that it counted itself.
+
+    Attributes:
+        x: Numbers, or an array of them.
+        cost: Cost of this run in the simulator's own unit (events, euros, bytes); None leaves it to the clock.
+
+    Example:
+        >>> Output([1.0, 2.0], cost=17).cost
+        17
+    """
+
+    x: Any
+    cost: float | None = None
+
+
+@dataclass(frozen=True)
 class Draws:
     """Parameters with the log weights that restore the prior.
 

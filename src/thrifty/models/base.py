@@ -1,0 +1,208 @@
+"""The face that all bundled models share.
+
+A model is a small frozen object. A run is a pure function of (theta, the run's generator); run i of
+`simulate_many(thetas, seed)` owns the stream `SeedSequence(seed, spawn_key=(2, i))`, so that no result
+depends on chunks, threads or order.
+
+Cost comes in two kinds: the count of operations that the run did (events, contacts, draws), the same on
+every machine; or the CPU seconds that it took here (`measured=True`).
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import isfinite
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
+from thrifty.types import Array, Draws, Output, Prior, Simulations, frozen, rows
+
+NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
+
+
+def stream(seed: int, stage: int, index: int) -> np.random.Generator:
+    """The generator of one run: a function of (seed, stage, index) and of nothing else."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stage, index))))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Model(ABC):
+    """Abstract: prior, truth and settings, and how to run them.
+
+    Attributes:
+        prior: Where theta comes from; theta outside its bounds is refused.
+        theta_true: The parameters (p,) behind `observed`.
+        overhead: Operations added to every run's count. 0 counts the event loop alone; a simulator that
+            also starts up, reads and writes has a narrower range of costs.
+    """
+
+    LOW: ClassVar[float] = 0.0  # a parameter below this has no meaning: rates, shapes, powers
+    prior: Prior
+    theta_true: Array
+    overhead: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.overhead) and self.overhead >= 0):
+            raise ConfigError(f"overhead must be a number >= 0, got {self.overhead}", code="C02")
+        self._check_prior()
+        object.__setattr__(self, "theta_true", frozen(self.check(self.theta_true)))
+
+    def _check_prior(self) -> None:
+        expected = type(self)._names(self)
+        if self.prior.dim != len(expected):
+            raise PriorError(
+                f"prior has {self.prior.dim} parameters, {type(self).__name__} takes {len(expected)}:"
+                f" {', '.join(expected)}",
+                code="P04",
+            )
+        low = self.prior.bounds[0]
+        if (low < self.LOW).any():
+            name = self.prior.names[int(np.flatnonzero(low < self.LOW)[0])]
+            raise PriorError(
+                f"prior {name!r} reaches {low.min():g}, but {type(self).__name__} needs it >= {self.LOW:g}", code="P02"
+            )
+
+    @abstractmethod
+    def _names(self) -> tuple[str, ...]:
+        """What the parameters are, for messages and default priors."""
+
+    @property
+    @abstractmethod
+    def summary_names(self) -> tuple[str, ...]:
+        """One name per statistic of a run."""
+
+    @abstractmethod
+    def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
+        """Statistics and operations of one run at a checked theta (p,)."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.prior.names
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters, p."""
+        return self.prior.dim
+
+    def check(self, theta: npt.ArrayLike) -> Array:
+        """Read one parameter vector (p,).
+
+        Raises:
+            DataError: D06 wrong length, D07 not finite.
+            PriorError: P09 outside the prior's support.
+        """
+        try:
+            vector = np.asarray(theta, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"theta is not a vector of numbers: {error}", code="D06") from None
+        vector = vector.reshape(1) if vector.ndim == 0 else vector
+        if vector.shape != (self.dim,):
+            raise DataError(
+                f"theta has shape {vector.shape}, {type(self).__name__} takes ({self.dim},): {', '.join(self.names)}",
+                code="D06",
+                fix="one vector per run; for many use simulate_many(thetas, seed)",
+            )
+        low, high = self.prior.bounds
+        for name, value, least, most in zip(self.names, vector.tolist(), low.tolist(), high.tolist(), strict=True):
+            if not (isfinite(value) and least <= value <= most):
+                raise self._refusal(name, value, f"[{least:g}, {most:g}]")
+        return vector
+
+    def _refusal(self, name: str, value: float, support: str) -> ThriftyError:
+        model = type(self).__name__
+        if not isfinite(value):
+            return DataError(f"{name} = {value} is not a finite number ({model})", code="D07")
+        return PriorError(
+            f"{name} = {value:g} lies outside the support {support} of {model}'s prior",
+            code="P09",
+            why="a run there has weight zero: its cost would be thrown away",
+            fix=f"draw theta from model.prior, or give {model}(prior=...) a wider one",
+        )
+
+    def run(self, theta: npt.ArrayLike, rng: np.random.Generator) -> Output:
+        """One run with its count of operations: what a campaign wants as a simulator.
+
+        Example:
+            >>> out = th.models.GaussianToy().run([0.5], np.random.default_rng(0))
+            >>> out.x.round(3).tolist(), round(out.cost, 3)
+            ([0.626], 1.649)
+        """
+        x, operations = self._run(self.check(theta), generator(rng))
+        return Output(x, cost=operations + self.overhead)
+
+    def simulate(self, theta: npt.ArrayLike, rng: np.random.Generator) -> Array:
+        """The statistics (q,) of one run at theta (p,)."""
+        return self._run(self.check(theta), generator(rng))[0]
+
+    def simulate_many(
+        self,
+        thetas: npt.ArrayLike | Draws,
+        seed: int,
+        *,
+        start: int = 0,
+        workers: int = 1,
+        measured: bool = False,
+    ) -> Simulations:
+        """Run every row of thetas (n, p); row i equals `simulate(thetas[i], rng)` on stream start + i.
+
+        Args:
+            thetas: Parameters, or Draws, whose weights are kept.
+            seed: Seed of all runs; row i uses `SeedSequence(seed, spawn_key=(2, start + i))`.
+            start: Index of the first row, so that chunks give what one call would.
+            workers: Threads; the compiled loops run side by side.
+            measured: Cost in CPU seconds of this machine instead of operations.
+        """
+        if workers < 1:
+            raise ConfigError(f"workers = {workers}; at least 1 is needed", code="F06")
+        table = thetas.theta if isinstance(thetas, Draws) else rows(thetas, "thetas", dim=self.dim)
+        table = np.array([self.check(row) for row in table]).reshape(-1, self.dim)
+        x, cost = np.empty((len(table), len(self.summary_names))), np.empty(len(table))
+
+        def fill(block: npt.NDArray[np.int64]) -> None:
+            for i in block:
+                rng = stream(seed, NOISE, start + int(i))
+                begin = time.thread_time()
+                x[i], operations = self._run(table[i], rng)
+                cost[i] = time.thread_time() - begin if measured else operations + self.overhead
+
+        if workers == 1:
+            fill(np.arange(len(table)))
+        else:
+            with ThreadPoolExecutor(workers) as pool:  # many blocks, so that dear rows do not pile up on one thread
+                list(pool.map(fill, np.array_split(np.arange(len(table)), min(8 * workers, max(len(table), 1)))))
+        return Simulations(
+            theta=table,
+            x=x,
+            log_weights=thetas.log_weights if isinstance(thetas, Draws) else None,  # type: ignore[arg-type]
+            cost=cost,
+            index=start + np.arange(len(table)),
+            names=self.names,
+            x_names=self.summary_names,
+            unit="s" if measured else "operations",
+            proposal=thetas.proposal if isinstance(thetas, Draws) else None,
+        )
+
+    def observed(self, seed: int) -> Array:
+        """Statistics (q,) of one run at `theta_true`, on a stream that no simulation shares."""
+        return self._run(self.theta_true, stream(seed, OBSERVATION, 0))[0]
+
+
+def generator(rng: np.random.Generator | int) -> np.random.Generator:
+    """Accept a Generator, or an integer seed at the outermost call; never an unseeded stream."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+        return np.random.default_rng(rng)
+    raise DataError(
+        f"rng must be a numpy Generator, got {type(rng).__name__}: {rng!r}",
+        code="D11",
+        why="a run must be repeatable",
+        fix="pass np.random.default_rng(seed)",
+    )

@@ -1,0 +1,45 @@
+"""`kernel`: numba's compiler with the settings that all event loops share.
+
+Kernels draw from the numpy Generator of their run, allocate nothing per event, release the GIL, and are
+compiled once per machine (numba's file cache).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from thrifty.errors import MissingExtraError
+
+try:
+    import numba
+except ImportError as error:
+    raise MissingExtraError(
+        f"this model's event loop is compiled by numba, which cannot be imported ({error})",
+        code="X01",
+        why="in plain Python a run takes about a hundred times longer",
+        fix='pip install "thrifty[models]"; th.models.GaussianToy needs nothing extra',
+    ) from error
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def kernel(function: _Function) -> _Function:
+    """Compile an event loop on its first call and keep the machine code in numba's file cache.
+
+    Where no folder can be written (an installation and a home that are both read-only) the code is
+    compiled anew in each process: slower to start, the same numbers.
+    """
+    try:
+        return numba.njit(nogil=True, cache=True)(function)  # type: ignore[return-value]
+    except RuntimeError:  # "no locator available for file": nowhere to keep the cache
+        return numba.njit(nogil=True)(function)  # type: ignore[return-value]
+
+
+def fast_kernel(function: _Function) -> _Function:
+    """Like `kernel`, but sums may be taken in any order: the compiler then adds four numbers at a time."""
+    freedom = {"reassoc", "contract", "nsz"}  # NaN and infinity keep their meaning
+    try:
+        return numba.njit(nogil=True, cache=True, fastmath=freedom)(function)  # type: ignore[return-value]
+    except RuntimeError:
+        return numba.njit(nogil=True, fastmath=freedom)(function)  # type: ignore[return-value]
