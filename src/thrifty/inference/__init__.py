@@ -1,0 +1,1 @@
+"""Inference: settings in, `fit(simulations, seed=...)` out comes a posterior. One method a file."""

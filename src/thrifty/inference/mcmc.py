@@ -1,0 +1,254 @@
+"""Sampling an unnormalised posterior: emcee over all walkers at once, started from a prior resample.
+
+    target(theta) ∝ prior(theta) · exp(log_likelihood(theta))
+
+Three steps, each vectorised (large batches are what makes a network cheap to evaluate):
+
+1. prior draws are resampled by likelihood; where that would leave few distinct points (sharp likelihoods,
+   many parameters) the likelihood is switched on in steps, each keeping half of the particles effective,
+   with random-walk moves in between (adaptive tempering, Del Moral et al. 2006);
+2. emcee (Foreman-Mackey et al. 2013) moves all walkers over z, the parameters without bounds (`BoxTransform`);
+3. steps are added until the draws wanted are effective, or the limit is reached.
+
+R-hat compares groups of walkers and halves of the chain, as suits many short chains; autocorrelation is taken
+about the mean of all walkers, so that stuck walkers lower the ESS instead of hiding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from thrifty.errors import InferenceError, warn
+from thrifty.inference.transforms import BoxTransform
+from thrifty.types import Array, Prior
+from thrifty.weights import ess, resample_indices
+
+LogDensity = Callable[[Array], Array]
+
+POOL = 2_000  # prior draws for the start: one network call; tempering helps where they are too few
+BLOCK = 40  # steps between looks at the ESS
+MAX_STEPS = 4_000  # 100 walkers x 4,000 steps: an hour-long likelihood should not hide in here
+GROUPS = 4  # groups of walkers compared by R-hat
+POOR_RHAT, POOR_ESS = 1.05, 100.0  # Vehtari et al. 2021: 100 effective draws per quantity at the least
+
+
+@dataclass(frozen=True)
+class Chains:
+    """Draws from an unnormalised posterior, and how far to trust them.
+
+    Attributes:
+        samples: Draws (n, p), thinned evenly from all walkers.
+        ess: Effective sample size (p,) of the whole chain the draws were taken from.
+        rhat: Convergence ratio (p,): 1 is perfect, above 1.05 poor.
+        acceptance: Mean share of accepted moves.
+        steps: Steps of each walker that were kept.
+        best: The highest-density point met, (p,).
+    """
+
+    samples: Array
+    ess: Array
+    rhat: Array
+    acceptance: float
+    steps: int
+    best: Array
+
+    @property
+    def poor(self) -> bool:
+        """True when the draws should not be trusted."""
+        return bool(self.rhat.max() > POOR_RHAT or self.ess.min() < min(POOR_ESS, len(self.samples)))
+
+
+def sample_posterior(
+    log_likelihood: LogDensity,
+    prior: Prior,
+    n: int,
+    *,
+    rng: np.random.Generator,
+    walkers: int | None = None,
+    max_steps: int = MAX_STEPS,
+    quiet: bool = False,
+) -> Chains:
+    """Draw n from prior × likelihood.
+
+    Args:
+        log_likelihood: (k, p) -> (k,), up to a constant; -inf and NaN count as impossible.
+        prior: Where to start, the support and the density.
+        n: Draws wanted.
+        rng: Source of all randomness.
+        walkers: Number of walkers; by default 100 or 10 per parameter, whichever is more.
+        max_steps: Limit on the steps of each walker.
+        quiet: No warning when the chains are poor.
+
+    Raises:
+        InferenceError: I01, no prior draw has positive density.
+
+    Example:
+        >>> prior = th.Uniform([0.0], [1.0])
+        >>> chains = sample_posterior(lambda t: -0.5 * ((t[:, 0] - 0.2) / 0.1) ** 2, prior, 1000,
+        ...                           rng=np.random.default_rng(0))
+        >>> chains.samples.shape, bool(abs(chains.samples.mean() - 0.2) < 0.03), chains.poor
+        ((1000, 1), True, False)
+    """
+    box = BoxTransform.of(prior)
+    walkers = max(100, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
+    walkers += walkers % 2
+
+    def log_prior(z: Array) -> Array:
+        return _clean(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z))
+
+    def likelihood(z: Array) -> Array:
+        return _clean(log_likelihood(box.to_bounded(z)))
+
+    start = _start(likelihood, log_prior, box.to_unconstrained(prior.sample(POOL, rng)), walkers, rng)
+    chain, log_density, acceptance = _run(
+        lambda z: log_prior(z) + likelihood(z), start, want=n, max_steps=max_steps, rng=rng
+    )
+    flat = chain.reshape(-1, prior.dim)
+    chosen = rng.permutation(np.linspace(0, len(flat) - 1, n).round().astype(int))
+    chains = Chains(
+        samples=box.to_bounded(flat[chosen]),
+        ess=effective_size(chain),
+        rhat=nested_rhat(chain),
+        acceptance=acceptance,
+        steps=len(chain),
+        best=box.to_bounded(flat[[int(np.argmax(log_density - box.log_jacobian(flat)))]])[0],
+    )
+    if chains.poor and not quiet:
+        warn(
+            f"posterior sampling has not converged: effective sample size {chains.ess.min():.0f} for {n} draws,"
+            f" R-hat {chains.rhat.max():.2f} (wanted below {POOR_RHAT}), acceptance {acceptance:.2f}."
+            f" More steps (max_steps={4 * max_steps}) or walkers (walkers={2 * walkers}) may help"
+        )
+    return chains
+
+
+def _clean(values: Array) -> Array:
+    return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
+
+
+class _Particles(NamedTuple):
+    z: Array
+    value: Array  # log likelihood
+    base: Array  # log prior over z
+
+
+def _start(likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int, rng: np.random.Generator) -> Array:
+    """Particles from prior × likelihood^power, the power raised to 1 while half the particles stay effective."""
+    value, base = likelihood(z), log_prior(z)
+    particles = _Particles(z, value, base)
+    if not (np.isfinite(value) & np.isfinite(base)).any():
+        raise InferenceError(
+            f"the likelihood is zero or NaN at all {len(z)} prior draws",
+            code="I01",
+            why="there is no point to start from",
+            fix="check the observation and the density with log_prob at a parameter you believe in",
+        )
+    power = 0.0
+    for _ in range(200):  # each turn halves the effective particles: 2^-200 of the prior is beyond any posterior
+        step = _next_power(particles.value, power)
+        keep = resample_indices((step - power) * particles.value, len(z), rng=rng)
+        particles, power = _Particles(*(column[keep] for column in particles)), step
+        if power == 1.0 and len(np.unique(keep)) >= 2 * walkers:
+            break  # the plain resample was rich enough
+        particles = _shake(particles, power, likelihood, log_prior, rng)
+        if power == 1.0:
+            break
+    return particles.z[rng.choice(len(z), walkers, replace=False)]
+
+
+def _next_power(value: Array, power: float) -> float:
+    """The largest power, at most 1, that leaves half of the finite particles effective."""
+    finite = value[np.isfinite(value)]
+    low, high = power, 1.0
+    if ess((high - low) * finite) >= 0.5 * len(finite):
+        return high
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if ess((middle - power) * finite) >= 0.5 * len(finite) else (low, middle)
+    return max(low, power + 1e-12)
+
+
+def _shake(
+    particles: _Particles, power: float, likelihood: LogDensity, log_prior: LogDensity, rng: np.random.Generator
+) -> _Particles:
+    """Random-walk Metropolis moves of every particle, with the particles' own covariance."""
+    z, value, base = particles
+    p = z.shape[1]
+    spread = np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(p)
+    root = np.linalg.cholesky(spread + 1e-9 * np.trace(spread) / p * np.eye(p))
+    scale = 2.38 / np.sqrt(p)  # Roberts, Gelman and Gilks 1997
+    for _ in range(5):
+        trial = z + scale * rng.standard_normal(z.shape) @ root.T
+        trial_base, trial_value = log_prior(trial), likelihood(trial)
+        with np.errstate(invalid="ignore"):
+            gain = trial_base - base + power * (trial_value - value)
+        accepted = np.log(rng.random(len(z))) < np.nan_to_num(gain, nan=-np.inf)
+        z = np.where(accepted[:, None], trial, z)
+        value, base = np.where(accepted, trial_value, value), np.where(accepted, trial_base, base)
+        scale *= float(np.clip(accepted.mean() / 0.25, 0.5, 2.0))
+    return _Particles(z, value, base)
+
+
+def _run(
+    log_density: LogDensity, start: Array, *, want: int, max_steps: int, rng: np.random.Generator
+) -> tuple[Array, Array, float]:
+    """Chain (steps, walkers, p), its log density (steps * walkers,) and the acceptance."""
+    import emcee
+
+    moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.StretchMove(), 0.3)]  # differential moves scale to 10 parameters
+    walkers, p = start.shape
+    sampler = emcee.EnsembleSampler(walkers, p, log_density, vectorize=True, moves=moves)
+    sampler.random_state = np.random.RandomState(int(rng.integers(2**32))).get_state()
+    state = sampler.run_mcmc(start, BLOCK, skip_initial_state_check=True)  # burn-in, dropped
+    sampler.reset()
+    least = -(-want // walkers)
+    goal = max(2 * POOR_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws
+    while True:
+        state = sampler.run_mcmc(state, max(BLOCK, least - sampler.iteration), skip_initial_state_check=True)
+        chain = np.asarray(sampler.get_chain())
+        good = effective_size(chain).min() >= goal and nested_rhat(chain).max() < POOR_RHAT
+        if good or sampler.iteration >= max_steps:
+            return chain, np.asarray(sampler.get_log_prob()).reshape(-1), float(np.mean(sampler.acceptance_fraction))
+
+
+def effective_size(chain: Array) -> Array:
+    """Effective draws (p,) in a chain (steps, walkers, p): steps × walkers / autocorrelation time.
+
+    Example:
+        >>> chain = np.random.default_rng(0).standard_normal((500, 20, 1))
+        >>> bool(0.7 < effective_size(chain)[0] / 10_000 < 1.3)
+        True
+    """
+    steps, walkers, p = chain.shape
+    centred = chain - chain.mean((0, 1))
+    size = 2 * steps
+    transform = np.fft.rfft(centred, size, axis=0)
+    correlation = np.fft.irfft(transform * transform.conj(), size, axis=0)[:steps].mean(1)
+    correlation /= np.arange(steps, 0, -1)[:, None]
+    out = np.empty(p)
+    for i in range(p):
+        if correlation[0, i] <= 0:
+            out[i] = 1.0
+            continue
+        times = 2 * np.cumsum(correlation[:, i] / correlation[0, i]) - 1
+        window = np.flatnonzero(np.arange(steps) >= 5 * times)  # Sokal 1997
+        out[i] = steps * walkers / max(times[window[0]] if len(window) else max(times.max(), steps), 1.0)
+    return out
+
+
+def nested_rhat(chain: Array) -> Array:
+    """R-hat (p,) over groups of walkers and halves of the chain (Margossian et al. 2022), chain (steps, walkers, p)."""
+    steps, walkers, p = chain.shape
+    half = steps // 2
+    parts = [
+        part.reshape(-1, p)
+        for piece in (chain[:half], chain[half : 2 * half])
+        for part in np.array_split(piece, min(GROUPS, walkers // 2), axis=1)
+    ]
+    within = np.mean([part.var(0, ddof=1) for part in parts], axis=0)
+    between = np.var([part.mean(0) for part in parts], axis=0, ddof=1)
+    return np.where(within > 0, np.sqrt(1 + between / np.where(within > 0, within, 1.0)), np.inf)

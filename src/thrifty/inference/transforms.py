@@ -1,0 +1,101 @@
+"""Between bounded parameters and the whole line, one parameter at a time.
+
+    both ends finite   theta = low + (high - low) / (1 + exp(-z))
+    low end only       theta = low + exp(z)
+    high end only      theta = high - exp(z)
+    no end             theta = z
+
+The ends come from `prior.bounds`, so a density learned or sampled over z cannot leak out of the box.
+Numpy only: networks carry the same four lines in torch (`networks.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.types import Array, Prior, frozen, rows
+
+# A parameter on the very edge would be sent to infinity; this share of the width keeps |z| below 28.
+EDGE = 1e-12
+TINY = 1e-300  # the same where there is no width to measure by
+
+
+@dataclass(frozen=True)
+class BoxTransform:
+    """The map between theta (n, p) inside the bounds and z (n, p) without bounds.
+
+    Args:
+        low: Lower ends (p,), -inf where there is none.
+        high: Upper ends (p,), inf where there is none.
+
+    Example:
+        >>> box = BoxTransform(np.array([0.0, -np.inf]), np.array([1.0, np.inf]))
+        >>> box.to_unconstrained([[0.5, 3.0]]).tolist()
+        [[0.0, 3.0]]
+        >>> box.log_jacobian([[0.0, 3.0]]).round(4).tolist()  # log 1/4
+        [-1.3863]
+    """
+
+    low: Array
+    high: Array
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "low", frozen(np.atleast_1d(self.low)))
+        object.__setattr__(self, "high", frozen(np.atleast_1d(self.high)))
+
+    @classmethod
+    def of(cls, prior: Prior) -> BoxTransform:
+        """The transform of a prior's bounds."""
+        low, high = prior.bounds
+        return cls(low, high)
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.low)
+
+    @property
+    def kinds(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which parameters have both ends, only the low one, only the high one; each (p,)."""
+        low, high = np.isfinite(self.low), np.isfinite(self.high)
+        return low & high, low & ~high, ~low & high
+
+    def to_unconstrained(self, theta: npt.ArrayLike) -> Array:
+        """Theta (n, p) inside the bounds to z (n, p); points on an edge are moved in by 1e-12 of the width."""
+        z = rows(theta, dim=self.dim).copy()
+        both, above, below = self.kinds
+        share = np.clip((z[:, both] - self.low[both]) / (self.high[both] - self.low[both]), EDGE, 1 - EDGE)
+        z[:, both] = np.log(share) - np.log1p(-share)
+        z[:, above] = np.log(np.maximum(z[:, above] - self.low[above], TINY))
+        z[:, below] = np.log(np.maximum(self.high[below] - z[:, below], TINY))
+        return z
+
+    def to_bounded(self, z: npt.ArrayLike) -> Array:
+        """Z (n, p) to theta (n, p), never outside the bounds."""
+        theta = rows(z, "z", self.dim).copy()
+        both, above, below = self.kinds
+        share = 1 / (1 + np.exp(-np.clip(theta[:, both], -700, 700)))
+        theta[:, both] = self.low[both] + (self.high[both] - self.low[both]) * share
+        theta[:, above] = self.low[above] + np.exp(np.minimum(theta[:, above], 700))
+        theta[:, below] = self.high[below] - np.exp(np.minimum(theta[:, below], 700))
+        return np.clip(theta, self.low, self.high)
+
+    def log_jacobian(self, z: npt.ArrayLike) -> Array:
+        """Log |d theta / d z| (n,) at z (n, p): add it to a density over theta to get the one over z."""
+        z = rows(z, "z", self.dim)
+        both, above, below = self.kinds
+        size = np.abs(z[:, both])
+        logistic = np.log(self.high[both] - self.low[both]) - size - 2 * np.log1p(np.exp(-size))
+        return logistic.sum(1) + z[:, above].sum(1) + z[:, below].sum(1)
+
+    def log_jacobian_at(self, theta: npt.ArrayLike) -> Array:
+        """Log |d z / d theta| (n,) at theta (n, p): add it to a density over z to get the one over theta."""
+        return -self.log_jacobian(self.to_unconstrained(theta))
+
+    def inside(self, theta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
+        """Which rows (n,) lie within the bounds."""
+        theta = rows(theta, dim=self.dim)
+        return np.asarray(((theta >= self.low) & (theta <= self.high)).all(1))

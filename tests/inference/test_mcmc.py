@@ -1,0 +1,89 @@
+"""emcee from a prior resample: known targets up to ten parameters, boxes, two peaks, honest warnings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import thrifty as th
+from thrifty.errors import InferenceError
+from thrifty.inference.mcmc import effective_size, nested_rhat, sample_posterior
+
+
+@pytest.mark.parametrize("p", [1, 3, 10])
+def test_correlated_normal_in_a_box(p, rng):
+    root = rng.standard_normal((p, p))
+    spread = 0.02 * root @ root.T + 0.002 * np.eye(p)
+    precision, centre = np.linalg.inv(spread), np.linspace(-1, 2, p)
+    prior = th.Uniform(np.full(p, -6.0), np.full(p, 8.0))
+
+    def log_likelihood(theta):
+        return -0.5 * np.einsum("ij,jk,ik->i", theta - centre, precision, theta - centre)
+
+    chains = sample_posterior(log_likelihood, prior, 1000, rng=rng)
+    sd = np.sqrt(np.diag(spread))
+    z = (chains.samples.mean(0) - centre) / sd * np.sqrt(np.minimum(chains.ess, 1000))
+    assert chains.samples.shape == (1000, p)
+    assert chains.ess.min() > 200 and chains.rhat.max() < 1.05 and not chains.poor
+    assert np.abs(z).max() < 5
+    ratio = chains.samples.std(0) / sd
+    assert np.abs(ratio - 1).max() < 5 / np.sqrt(2 * chains.ess.min())
+    assert log_likelihood(chains.best[None])[0] > -p
+
+
+def test_asymmetric_peaks_keep_their_masses(rng):
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
+    peaks = [(np.array([0.2, 0.3]), np.log(1.0)), (np.array([0.8, 0.6]), np.log(3.0))]
+
+    def log_likelihood(theta):
+        return np.logaddexp(*(mass - 0.5 * ((theta - c) ** 2).sum(1) / 0.04**2 for c, mass in peaks))
+
+    chains = sample_posterior(log_likelihood, prior, 2000, rng=rng)
+    share = (chains.samples[:, 0] > 0.5).mean()
+    assert abs(share - 0.75) < 5 * np.sqrt(0.75 * 0.25 / 200)  # the start decides: 100 walkers, resampled from 2,000
+
+
+def test_density_against_an_edge(rng):
+    prior = th.Uniform([0.0], [1.0])
+    chains = sample_posterior(lambda t: 20 * t[:, 0], prior, 2000, rng=rng)
+    exact = stats.truncexpon(b=20, scale=1 / 20)
+    assert stats.ks_1samp(1 - chains.samples[:: int(np.ceil(2000 / chains.ess[0])), 0], exact.cdf).pvalue > 1e-4
+
+
+def test_half_bounded_prior(rng):
+    prior = th.as_prior({"rate": stats.gamma(3.0), "shift": stats.norm(0, 2)})
+    chains = sample_posterior(lambda t: -t[:, 0], prior, 2000, rng=rng)  # gamma(3) times exp(-t): gamma(3, scale 1/2)
+    se = np.sqrt(3 / 4 / chains.ess[0])
+    assert abs(chains.samples[:, 0].mean() - 1.5) < 5 * se
+
+
+def test_same_seed_same_draws():
+    prior = th.Uniform([0.0], [1.0])
+    a, b = (sample_posterior(lambda t: -t[:, 0], prior, 50, rng=np.random.default_rng(3)).samples for _ in range(2))
+    np.testing.assert_array_equal(a, b)
+
+
+def test_poor_chains_warn(rng):
+    prior = th.Uniform(np.zeros(10), np.ones(10))
+    with pytest.warns(th.ThriftyWarning, match=r"not converged: effective sample size \d+ for 5000 draws"):
+        chains = sample_posterior(
+            lambda t: -0.5 * (t[:, 0] - 100 * (t[:, 1:] - 0.5).prod(1)) ** 2 / 1e-8,
+            prior, 5000, rng=rng, walkers=24, max_steps=40,
+        )  # fmt: skip
+    assert chains.poor
+
+
+def test_stuck_walkers_are_seen(rng):
+    moving = rng.standard_normal((200, 40, 1))
+    stuck = np.broadcast_to(rng.standard_normal((40, 1)), (200, 40, 1)).copy()
+    assert effective_size(moving)[0] > 4000
+    assert effective_size(stuck)[0] <= 45
+    drifting = moving + np.linspace(0, 3, 200)[:, None, None]
+    assert nested_rhat(drifting)[0] > 1.05 > nested_rhat(moving)[0]
+
+
+def test_impossible_likelihood():
+    with pytest.raises(InferenceError, match="zero or NaN at all 2000 prior draws") as caught:
+        sample_posterior(lambda t: np.full(len(t), np.nan), th.Uniform([0.0], [1.0]), 10, rng=np.random.default_rng(0))
+    assert caught.value.code == "I01"

@@ -1,0 +1,89 @@
+"""Observations and tables are checked once, with the value and its place in the message."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.errors import DataError
+from thrifty.inference.observation import (
+    Reach,
+    check_enough,
+    check_weights,
+    read_observation,
+    read_observations,
+    varying,
+    warn_far,
+)
+
+
+@pytest.mark.parametrize(
+    ("x_o", "event", "says"),
+    [
+        (np.zeros(9), (10,), "has 9 values, simulations have 10"),
+        ([0, 1, np.nan, 3], (4,), "has NaN at position 2"),
+        ([0, 1, np.inf, np.nan], (4,), "an infinite value at position 2 and 1 more"),
+        ("text", (4,), "not an array of numbers"),
+        ([], (4,), "has 0 values, simulations have 4"),
+        (np.zeros((3, 5)), (4,), r"has shape \(3, 5\), simulations have 4"),
+        (np.zeros((2, 4)), (4,), "2 observations of shape"),
+    ],
+)
+def test_unusable_observations(x_o, event, says):
+    with pytest.raises(DataError, match=says) as caught:
+        read_observation(x_o, event)
+    assert caught.value.code == "D01"
+
+
+def test_shapes_that_are_understood():
+    assert read_observation(3.0, (1,)).shape == (1,)
+    assert read_observation([[1, 2]], (2,)).shape == (2,)
+    assert read_observations([1, 2, 3], (1,)).shape == (3, 1)
+    assert read_observations(np.zeros((5, 2, 3)), (2, 3)).shape == (5, 2, 3)
+
+
+def test_far_observation_is_warned_with_distances(rng):
+    x = rng.standard_normal((5000, 10))
+    reach = Reach.of(x, np.zeros(5000))
+    with pytest.warns(th.ThriftyWarning, match=r"D02.* outside all 5000 simulations in 3 of 10 .*nearest distance 2\d"):
+        warn_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
+
+
+def test_off_the_sheet_is_warned_too(rng):
+    first = rng.standard_normal(2000)
+    x = np.column_stack([first, first + 0.01 * rng.standard_normal(2000)])
+    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).check(np.array([1.5, -1.5]))
+
+
+def test_ordinary_observations_are_not_warned(rng):
+    x = rng.standard_normal((5000, 10)) ** 3  # heavy tails
+    reach = Reach.of(x, np.zeros(5000))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alarms = sum(bool(reach.check(row)) for row in rng.standard_normal((200, 10)) ** 3)
+    assert alarms <= 4
+
+
+def test_constant_statistics_are_dropped_with_a_note(rng):
+    x = np.column_stack([rng.standard_normal(20), np.full(20, 7.0)])
+    mask, notes = varying(x, ("mean", "count"))
+    assert mask.tolist() == [True, False]
+    assert notes == ["statistic 1 (count) is constant (7) in all 20 runs; dropped"]
+    with pytest.raises(DataError, match="all 1 statistics are constant"):
+        varying(np.zeros((5, 1)))
+
+
+def test_too_few():
+    with pytest.raises(DataError, match="40 valid simulations for 3 parameters; need at least 60"):
+        check_enough(40, 3)
+
+
+def test_dominated_weights(rng):
+    with pytest.warns(th.ThriftyWarning, match=r"W04.* 1000 simulations count as 1 .*99% of all.*Power\(0.5\)"):
+        check_weights(np.r_[12.0, np.zeros(999)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_weights(rng.standard_normal(1000))
