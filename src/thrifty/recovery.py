@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import kolmogorov
 
 from thrifty.errors import DataError, SelfCheckError
 from thrifty.priors import as_prior
@@ -31,6 +30,8 @@ def weighted_ks(values: npt.ArrayLike, log_weights: npt.ArrayLike, plain: npt.Ar
         >>> bool(p > 1e-3)
         True
     """
+    from scipy.special import kolmogorov  # a fifth of a second, so not at import
+
     values, plain = np.asarray(values, dtype=np.float64), np.sort(np.asarray(plain, dtype=np.float64))
     weights = normalise(log_weights)
     order = np.argsort(values, kind="stable")

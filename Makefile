@@ -1,0 +1,50 @@
+# Two commands on a fresh machine: `make demo` and `make test`. Each does all the set-up; the second time it starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: help demo test test-all check format bench clean
+
+help:
+	@echo "make demo      plan a cost-aware campaign on a built-in model, and look at it"
+	@echo "make test      the test suite (minutes)"
+	@echo "make test-all  with full counts and long sweeps"
+	@echo "make check     ruff (format, lint) and pyright"
+	@echo "make bench     benchmarks, as ratios within one run"
+
+# A half-made environment is thrown away: .ready is written last.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "thrifty needs Python 3.11 or newer; set PYTHON=python3.11")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV) (a few minutes, once)"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt torch==2.13.0
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev]"
+	@touch $@
+
+demo: $(READY)
+	@$(ONE_THREAD) $(BIN)/python -m thrifty.demo
+
+test: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 -m "not slow"
+
+test-all: $(READY)
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+
+format: $(READY)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(READY)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,bench]"
+	@for script in benchmarks/*.py; do case $$script in *oracles.py) ;; *) echo "== $$script"; $(ONE_THREAD) $(BIN)/python $$script || exit 1;; esac; done
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist site
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
