@@ -149,7 +149,8 @@ class Tradeoff:
         """One line: what can be won here at most."""
         most = 1 - 1 / self.ceiling
         if not self.worthwhile:
-            return f"cost varies {self.cost_range:.2f}×: best possible saving is {most:.1%}. Plain sampling it is."
+            little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"
+            return f"cost varies {self.cost_range:.2f}×: best possible saving is {little}. Plain sampling it is."
         return f"cost varies {self.cost_range:.3g}×: at most {most:.0%} can be saved per effective draw, by √c"
 
     def __rich__(self) -> Table:

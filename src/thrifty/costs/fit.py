@@ -26,7 +26,8 @@ from thrifty.errors import CostError, warn
 from thrifty.types import Array, frozen, rows
 
 FORMAT = 1
-_OUTLIER = 5.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
+_OUTLIER = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
+_PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's noise
 _REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
 _FOLDS = 10
 _CHUNK = 8192  # rows predicted at once, so that the monomials stay in cache
@@ -90,7 +91,7 @@ class FittedCost:
         for start in range(0, len(theta), _CHUNK):
             part = theta[start : start + _CHUNK]
             out[start : start + _CHUNK] = self.log_fit(part) + self.correction(part)
-        return np.clip(np.exp(out, out=out), self.low, self.high, out=out)
+        return np.exp(np.clip(out, np.log(self.low), np.log(self.high), out=out), out=out)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -165,7 +166,16 @@ def fit_cost(
         >>> bool(cost.score > 0.9)
         True
     """
+    from threadpoolctl import threadpool_limits
+
     theta, seconds = _checked(theta, seconds)
+    with threadpool_limits(1):  # matrices of a few hundred rows: a second thread on a busy core is 90 times slower
+        cost = _fit(theta, seconds, model, unit)
+    _warn_if_poor(cost, seconds)
+    return cost
+
+
+def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
     log_cost = np.log(seconds)
     _, groups = np.unique(theta, axis=0, return_inverse=True)
     groups = groups.reshape(-1)
@@ -187,7 +197,7 @@ def fit_cost(
     residual = log_cost - predicted
     ratio = seconds / np.exp(predicted + correction(theta))
     spread = float(residual.std())
-    cost = FittedCost(
+    return FittedCost(
         log_fit=fit,  # type: ignore[arg-type]
         correction=correction,
         score=_score(log_cost, predicted),
@@ -199,8 +209,6 @@ def fit_cost(
         unit=unit,
         noise=spread,
     )
-    _warn_if_poor(cost, seconds)
-    return cost
 
 
 def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
@@ -245,15 +253,19 @@ def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
 
 def _robust_fit(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
     """Fit, pull in timings far from the rest (a machine that slept), fit again; the pulled timings too."""
-    first = model.fit(theta, log_cost, groups)
-    residual = log_cost - first(theta)
-    centre = np.median(residual)
-    spread = max(1.4826 * float(np.median(np.abs(residual - centre))), 1e-3)
-    limit = _OUTLIER * spread
-    pulled = log_cost - residual + np.clip(residual, centre - limit, centre + limit)
-    if np.array_equal(pulled, log_cost):
-        return first, log_cost
-    return model.fit(theta, pulled, groups), pulled
+    pulled = log_cost
+    fit = model.fit(theta, pulled, groups)
+    for _ in range(_PULLS):
+        predicted = fit(theta)
+        residual = log_cost - predicted
+        centre = np.median(residual)
+        limit = _OUTLIER * max(1.4826 * float(np.median(np.abs(residual - centre))), 1e-3)
+        inside = np.clip(residual, centre - limit, centre + limit)
+        if np.allclose(predicted + inside, pulled, atol=1e-2):
+            break
+        pulled = predicted + inside
+        fit = model.fit(theta, pulled, groups)
+    return fit, pulled
 
 
 def _held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
@@ -281,7 +293,7 @@ def _fit_correction(theta: Array, ratio: Array, distinct: int) -> Correction:
     ratio = np.minimum(ratio, 3 * np.quantile(ratio, 0.99))
     degree = 0 if distinct < 50 else 1 if distinct < 100 or theta.shape[1] > 6 else 2
     features = design(np.clip(scaling(theta), -3, 3), degree)
-    ridge = np.diag([0.0] + [2.0] * (features.shape[1] - 1))  # two pseudo-timings per slope
+    ridge = np.diag([0.0] + [10.0] * (features.shape[1] - 1))  # slopes of more than e^0.3 per sd need evidence
     coefficients = np.zeros(features.shape[1])
     coefficients[0] = np.log(ratio.mean())
     dispersion = max(float(np.var(ratio / ratio.mean())), 1e-12)
@@ -300,7 +312,8 @@ def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
     if cost.score < 0.3 and spread > 1.5:
         warn(
             f"[C05] the cost model explains {max(cost.score, 0):.0%} of the variation of log cost (out of sample)."
-            " Results stay unbiased, savings will be small.\n  fix: time more runs, or give a known cost function"
+            " Results stay unbiased, savings will be small.\n  fix: time more runs, or give a known cost function",
+            stacklevel=4,
         )
 
 

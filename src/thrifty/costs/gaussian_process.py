@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_solve, solve
+from scipy.linalg import cho_solve, solve_triangular
 
 from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError
@@ -88,9 +88,12 @@ def _solved(
         gram = variance * _kernel(inputs, inputs) + (noise + 1e-10 * variance) * np.eye(len(inputs))
         alpha = variance * cho_solve((np.linalg.cholesky(gram), True), log_cost - level)
     else:
-        cross = _kernel(centres, inputs)
-        within = _kernel(centres, centres) + 1e-8 * np.eye(len(centres))
-        alpha = solve(noise / variance * within + cross @ cross.T, cross @ (log_cost - level), assume_a="pos")
+        # whitened by the centres' Cholesky factor, the normal equations are well conditioned
+        factor = np.linalg.cholesky(_kernel(centres, centres) + 1e-6 * np.eye(len(centres)))
+        white = solve_triangular(factor, _kernel(centres, inputs), lower=True)
+        gram = white @ white.T + max(noise / variance, 1e-6) * np.eye(len(centres))
+        inner = cho_solve((np.linalg.cholesky(gram), True), white @ (log_cost - level))
+        alpha = solve_triangular(factor.T, inner, lower=False)
     return GaussianProcessFit(scaling, frozen(lengths), frozen(centres), frozen(alpha), level, variance, noise)
 
 

@@ -1,0 +1,150 @@
+"""Priors: densities against scipy, samplers against densities, adapters, and every mistake in the catalogue."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import thrifty as th
+from thrifty.errors import PriorError
+
+
+def torch_prior():
+    torch = pytest.importorskip("torch")
+    uniform = torch.distributions.Uniform(torch.tensor([0.0, -1.0]), torch.tensor([1.0, 3.0]))
+    return torch.distributions.Independent(uniform, 1)
+
+
+def sbi_prior():
+    torch = pytest.importorskip("torch")
+    utils = pytest.importorskip("sbi.utils")
+    return utils.BoxUniform(torch.tensor([0.0, -1.0]), torch.tensor([1.0, 3.0]))
+
+
+PRIORS = {
+    "uniform": (lambda: th.Uniform([0, -1], [1, 3]), lambda t: -np.log(4.0) * np.ones(len(t))),
+    "normal": (lambda: th.Normal([0, 1], [1, 2]), lambda t: stats.norm([0, 1], [1, 2]).logpdf(t).sum(1)),
+    "loguniform": (lambda: th.LogUniform(1e-3, 10), lambda t: stats.loguniform(1e-3, 10).logpdf(t[:, 0])),
+    "dict": (
+        lambda: th.as_prior({"a": stats.gamma(2), "b": stats.norm(1, 2)}),
+        lambda t: stats.gamma(2).logpdf(t[:, 0]) + stats.norm(1, 2).logpdf(t[:, 1]),
+    ),
+    "scipy": (lambda: th.as_prior(stats.beta(2, 3)), lambda t: stats.beta(2, 3).logpdf(t[:, 0])),
+    "joint": (
+        lambda: th.as_prior(stats.multivariate_normal([1, 2], [[2, 0.5], [0.5, 1]])),
+        lambda t: stats.multivariate_normal([1, 2], [[2, 0.5], [0.5, 1]]).logpdf(t),
+    ),
+    "torch": (lambda: th.as_prior(torch_prior(), names=["a", "b"]), lambda t: -np.log(4.0) * np.ones(len(t))),
+    "sbi": (lambda: th.as_prior(sbi_prior()), lambda t: -np.log(4.0) * np.ones(len(t))),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # torch and sbi warn about their own affairs when imported
+@pytest.mark.parametrize("name", PRIORS)
+def test_contract(name: str, rng):
+    make, log_density = PRIORS[name]
+    prior = make()
+    theta = prior.sample(2000, rng)
+    assert theta.shape == (2000, prior.dim) and theta.dtype == np.float64
+    assert len(prior.names) == prior.dim
+    assert prior.log_prob(theta) == pytest.approx(log_density(theta), rel=1e-5)
+    low, high = prior.bounds
+    assert (theta >= low).all() and (theta <= high).all()
+    if np.isfinite(low).all():
+        assert (prior.log_prob(low[None] - 1.0) == -np.inf).all()
+    again = prior.sample(2000, np.random.default_rng(5))
+    assert np.array_equal(again, prior.sample(2000, np.random.default_rng(5)))
+    th.check_prior(prior)
+    assert th.as_prior(prior) is prior
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_torch_stream_is_left_alone():
+    torch = pytest.importorskip("torch")
+    prior = th.as_prior(torch_prior())
+    torch.manual_seed(1)
+    expected = torch.rand(1).item()
+    torch.manual_seed(1)
+    prior.sample(10, np.random.default_rng(0))
+    assert torch.rand(1).item() == expected
+
+
+@pytest.mark.parametrize("name", ["uniform", "normal", "loguniform", "dict"])
+def test_sampler_follows_the_density(name: str, rng):
+    """Probability integral transform of each marginal, at five standard errors of its mean and variance."""
+    prior = PRIORS[name][0]()
+    marginals = {
+        "uniform": [stats.uniform(0, 1), stats.uniform(-1, 4)],
+        "normal": [stats.norm(0, 1), stats.norm(1, 2)],
+        "loguniform": [stats.loguniform(1e-3, 10)],
+        "dict": [stats.gamma(2), stats.norm(1, 2)],
+    }[name]
+    theta = prior.sample(20_000, rng)
+    for column, marginal in zip(theta.T, marginals, strict=True):
+        assert stats.kstest(column, marginal.cdf).pvalue > 1e-4
+
+
+class Broken:
+    names, dim, bounds = ("a",), 1, (np.array([-np.inf]), np.array([np.inf]))
+
+    def __init__(self, sample=None, log_prob=None):
+        self._sample, self._log_prob = sample, log_prob
+
+    def sample(self, n, rng):
+        return self._sample(n, rng) if self._sample else rng.normal(size=(n, 1))
+
+    def log_prob(self, theta):
+        return self._log_prob(theta) if self._log_prob else stats.norm.logpdf(theta[:, 0])
+
+
+BROKEN = {
+    "P04 shape": (Broken(sample=lambda n, r: r.normal(size=n)), "returned shape \\(200,\\), expected \\(200, 1\\)"),
+    "P04 not finite": (Broken(sample=lambda n, r: np.full((n, 1), np.nan)), "not finite"),
+    "P04 density shape": (Broken(log_prob=lambda t: t), "log_prob of 200"),
+    "P05 zero density": (Broken(log_prob=lambda t: np.where(t[:, 0] > 0, 0.0, -np.inf)), "zero density"),
+    "P05 another density": (Broken(log_prob=lambda t: stats.norm(0, 4).logpdf(t[:, 0])), "disagree"),
+    "P05 not normalised": (Broken(log_prob=lambda t: 3 + stats.norm.logpdf(t[:, 0])), "disagree"),
+    "P08 constant": (Broken(sample=lambda n, r: np.full((n, 1), 2.0)), "zero width"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_check_prior_finds(case: str):
+    prior, message = BROKEN[case]
+    with pytest.raises(PriorError, match=message) as caught:
+        th.check_prior(prior)
+    assert caught.value.code == case[:3]
+
+
+BAD = {
+    "P01 reversed": (
+        lambda: th.Uniform([0.1, 1.0], [1, 0.1], names=["a", "beta"]),
+        "'beta': low 1 is not below high 0.1",
+    ),
+    "P02 nan bound": (lambda: th.Uniform(np.nan, 1, names=["rate"]), "'rate': low must be a finite number, got nan"),
+    "P02 inf bound": (lambda: th.Uniform(0, np.inf), "high must be a finite number, got inf"),
+    "P02 sd": (lambda: th.Normal(0, 0, names=["rate"]), "sd must be a finite number > 0, got 0"),
+    "P02 nan sd": (lambda: th.Normal(0, np.nan), "sd must be a finite number, got nan"),
+    "P02 log of zero": (lambda: th.LogUniform(0, 1), "log-uniform low must be > 0"),
+    "P02 lengths": (lambda: th.Uniform([0, 0], [1, 1, 1]), "one length"),
+    "P02 text": (lambda: th.Uniform("a", 1), "cannot read"),
+    "P02 scipy": (lambda: th.as_prior({"a": stats.norm(0, -1)}), "scipy rejects"),
+    "P03 nothing": (lambda: th.as_prior(3), "no sample method"),
+    "P03 class": (lambda: th.as_prior(th.Uniform), "is a class"),
+    "P03 marginal": (lambda: th.as_prior({"a": 3}), "'a': 3 has no sample method"),
+    "P03 empty": (lambda: th.as_prior({}), "expected a dict"),
+    "P06 twice": (lambda: th.Uniform([0, 0], [1, 1], names=["beta", "beta"]), "'beta' is used twice"),
+    "P06 unsafe": (lambda: th.Uniform(0, 1, names=["a;b"]), "'a;b'"),
+    "P06 count": (lambda: th.Uniform([0, 0], [1, 1], names=["a"]), "1 names for 2"),
+    "P07 discrete": (lambda: th.as_prior({"n": stats.poisson(3)}), "discrete"),
+    "P08 zero width": (lambda: th.Uniform(2, 2, names=["alpha"]), "'alpha' has zero width"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_priors(case: str):
+    make, message = BAD[case]
+    with pytest.raises(PriorError, match=message) as caught:
+        make()
+    assert caught.value.code == case[:3]
