@@ -69,11 +69,13 @@ def measure(case: Case, rounds: int) -> tuple[float, float, float]:
     rng = np.random.default_rng(0)
     case.model.simulate(case.model.theta_true, rng)  # compiled before the clock starts
     slow, fast = [], []
+    thetas = np.tile(case.theta or (), (case.slow_runs, 1))
+    if case.theta is None:
+        thetas = case.model.prior.sample(case.slow_runs, np.random.default_rng(1))
+    many = np.tile(thetas, (case.fast_runs // case.slow_runs, 1))
     for _ in range(rounds):
-        for run, count, into in ((case.oracle, case.slow_runs, slow), (case.model.simulate, case.fast_runs, fast)):
-            fixed = None if case.theta is None else np.tile(case.theta, (count, 1))
-            thetas = case.model.prior.sample(count, np.random.default_rng(1)) if fixed is None else fixed
-            into.append(seconds(run, thetas, rng))
+        slow.append(seconds(case.oracle, thetas, rng))
+        fast.append(seconds(case.model.simulate, many, rng))
     return float(np.median(slow)), float(np.median(fast)), float(np.median(np.divide(slow, fast)))
 
 

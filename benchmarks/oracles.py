@@ -126,9 +126,7 @@ def bernoulli_sir_double_sum(
     return _statistics(removed, bins), float(events)
 
 
-def radio(
-    theta: Array, rng: np.random.Generator, *, m: int = 50, bandwidth: float = 4e9, points: int = 801
-) -> Result:
+def radio(theta: Array, rng: np.random.Generator, *, m: int = 50, bandwidth: float = 4e9, points: int = 801) -> Result:
     """Algorithm 5, corrected: one complex exponential per component and frequency, one realisation at a time."""
     gain, reverberation, rate, noise = theta
     step = bandwidth / (points - 1)

@@ -6,7 +6,7 @@ infectives, the next event comes after Exp(theta_1 L + theta_2 i); it is an infe
 theta_1 L / (theta_1 L + theta_2 i), of susceptible j in proportion to its infective neighbours (its pressure).
 
 Pressures and L are kept up to date: an infection or a removal visits the susceptible neighbours of that individual and
-nothing else. The susceptible is found by rejection: j uniform, accepted with probability pressure/i.
+nothing else. The susceptible is found by rejection: j uniform, accepted with probability pressure/bound.
 
 Against the published code: the graph is symmetric without self-loops, only susceptibles count in the rate, N = 1000.
 
@@ -25,8 +25,9 @@ import numpy as np
 from thrifty.errors import ConfigError, PriorError
 from thrifty.models.base import Model
 from thrifty.models.compiled import kernel
-from thrifty.models.graph import Words, bernoulli_graph
+from thrifty.models.graph import bernoulli_graph
 from thrifty.models.outbreak import check_settings, outbreak_names, outbreak_statistics
+from thrifty.models.stream import Words, exponential, seeded, start_of, uniform
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
@@ -71,60 +72,66 @@ class BernoulliSIR(Model):
         return outbreak_names(self.bins)
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        graph, drawn = bernoulli_graph(self.population, float(theta[2]), rng)
-        times, removals, updates = _outbreak(graph, self.population, theta[0], theta[1], rng)
+        graph, drawn, start = bernoulli_graph(self.population, float(theta[2]), start_of(rng))
+        times, removals, updates = _outbreak(graph, self.population, theta[0], theta[1], start)
         return outbreak_statistics(times, removals, self.bins), drawn + updates + 2.0 * removals - 1.0
 
 
+_DE_BRUIJN = 0x03F79D71B4CB0A89  # its 64 windows of 6 bits all differ: they name the place of a single bit
+
+
 @kernel
-def _outbreak(
-    graph: Words, population: int, beta: float, gamma: float, rng: np.random.Generator
-) -> tuple[Array, int, int]:
+def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: Words) -> tuple[Array, int, int]:
+    g = seeded(start)
     one = np.uint64(1)
-    place_of_bit = np.empty(67, dtype=np.int64)  # 2^b mod 67 differs for every b < 64
+    place = np.empty(64, dtype=np.uint64)
     for b in range(64):
-        place_of_bit[(one << np.uint64(b)) % np.uint64(67)] = b
-    times = np.empty(population)
-    pressure = np.zeros(population, dtype=np.int64)
+        place[(np.uint64(_DE_BRUIJN) << np.uint64(b)) >> np.uint64(58)] = b
+    times, pressure = np.empty(population), np.zeros(population, dtype=np.int32)
     everyone = np.arange(population)  # susceptibles first, then infectives, then the removed
     susceptible = np.zeros(graph.shape[1], dtype=np.uint64)
     for j in range(population):
         susceptible[j // 64] |= one << np.uint64(j % 64)
     s, infectives, removals, links, updates, t = population, 0, 0, 0, 0, 0.0
-    chosen, sign = 0, 1  # the first case
+    chosen, sign, most = 0, 1, 0  # the first case; `most` bounds the pressures
     while True:
-        if sign > 0:  # everyone[chosen] is infected: it leaves the susceptibles and becomes the first infective
-            person = everyone[chosen]
+        person = everyone[chosen]
+        if sign > 0:  # infected: the last place of the susceptibles becomes the first of the infectives
             s -= 1
             everyone[chosen], everyone[s] = everyone[s], person
             susceptible[person // 64] &= ~(one << np.uint64(person % 64))
             links -= pressure[person]
             infectives += 1
-        else:  # everyone[chosen] is removed: it becomes the first of the removed
-            person = everyone[chosen]
+        else:  # removed: the last place of the infectives becomes the first of the removed
             infectives -= 1
             everyone[chosen], everyone[s + infectives] = everyone[s + infectives], person
             times[removals] = t
             removals += 1
+        visits = 0
         for w in range(graph.shape[1]):
             neighbours = graph[person, w] & susceptible[w]
             while neighbours != 0:
                 lowest = neighbours & (~neighbours + one)
                 neighbours ^= lowest
-                pressure[64 * w + place_of_bit[lowest % np.uint64(67)]] += sign
-                links += sign
-                updates += 1
+                j = np.uint64(64 * w) + place[(lowest * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
+                pressure[j] += sign
+                most = max(most, pressure[j])
+                visits += 1
+        links += sign * visits
+        updates += visits
         if infectives == 0:
             return times, removals, updates
         infection, removal = beta * links, gamma * infectives
-        t += rng.standard_exponential() / (infection + removal)
-        if rng.random() * (infection + removal) < infection:
-            sign = 1
+        wait, g = exponential(g)
+        t += wait / (infection + removal)
+        u, g = uniform(g)
+        if u * (infection + removal) < infection:
+            sign, bound = 1, min(most, infectives)
             while True:
-                spot = s * rng.random()
-                chosen = int(spot)
-                if (spot - chosen) * infectives < pressure[everyone[chosen]]:
+                u, g = uniform(g)
+                chosen = int(s * u)
+                if (s * u - chosen) * bound < pressure[everyone[chosen]]:
                     break
         else:
-            sign = -1
-            chosen = s + int(infectives * rng.random())
+            u, g = uniform(g)
+            sign, chosen = -1, s + int(infectives * u)

@@ -11,37 +11,27 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.models.compiled import kernel
-from thrifty.types import Array
+from thrifty.models.stream import Words, seeded, word
 
-Words = npt.NDArray[np.uint64]
-
-_BLOCK = 8192  # random words drawn at a time: 64 kB stay in the cache
-_MOST = 1100  # no double has more binary digits behind the point
+_FULL = 0xFFFFFFFFFFFFFFFF
 
 
-def bernoulli_graph(population: int, p: float, rng: np.random.Generator) -> tuple[Words, int]:
+def bernoulli_graph(population: int, p: float, start: Words) -> tuple[Words, int, Words]:
     """A symmetric graph without self-loops; each pair is joined with probability p.
 
     Returns:
-        Adjacency words (64 w, w) with w = ceil(population/64), rows and bits past the population empty; and the
-        number of random words that it took.
+        Adjacency words (64 w, w) with w = ceil(population/64), rows and bits past the population empty; the
+        number of random words that it took; and where to start the next stream.
 
     Example:
-        >>> words, draws = bernoulli_graph(100, 0.3, np.random.default_rng(0))
+        >>> words, drawn, _ = bernoulli_graph(100, 0.3, np.arange(1, 4, dtype=np.uint64))
         >>> matrix = as_matrix(words, 100)
         >>> bool((matrix == matrix.T).all()), int(matrix.trace()), words.shape
         (True, 0, (128, 2))
     """
-    width = -(-population // 64)
-    words = np.zeros((64 * width, width), dtype=np.uint64)
-    digits = _binary_digits(p)
-    cell, drawn = 0, 0
-    while cell < 64 * width * width:
-        block = rng.integers(0, 2**64, size=_BLOCK + len(digits), dtype=np.uint64)
-        cell, used = _flip_coins(words, cell, digits, p >= 1, block)
-        drawn += used
+    words, drawn, start = _flip_coins(-(-population // 64), _binary_digits(p), p >= 1, start)
     _make_symmetric(words, population)
-    return words, drawn
+    return words, drawn, start
 
 
 def as_matrix(words: Words, population: int) -> npt.NDArray[np.bool_]:
@@ -50,45 +40,42 @@ def as_matrix(words: Words, population: int) -> npt.NDArray[np.bool_]:
     return bits[:population, :population].astype(bool)
 
 
-def _binary_digits(p: float) -> npt.NDArray[np.bool_]:
-    """The digits of p < 1 behind the binary point; doubling a double is exact."""
+def _binary_digits(p: float) -> Words:
+    """The digits of p < 1 behind the binary point, each as a full or an empty word; doubling a double is exact."""
     digits = []
-    while 0 < p < 1 and len(digits) < _MOST:
+    while 0 < p < 1:
         p *= 2
-        digits.append(p >= 1)
+        digits.append(_FULL if p >= 1 else 0)
         p -= p >= 1
-    return np.array(digits, dtype=np.bool_)
+    return np.array(digits, dtype=np.uint64)
 
 
 @kernel
-def _flip_coins(words: Words, cell: int, digits: Array, certain: bool, block: Words) -> tuple[int, int]:
-    """Fill the words on and right of the diagonal from `cell` on, until the block could run out."""
-    width, used = words.shape[1], 0
-    full = np.uint64(0xFFFFFFFFFFFFFFFF)
-    while cell < words.size and used + len(digits) <= len(block):
-        row, column = cell // width, cell % width
-        cell += 1
-        if column < row // 64:  # left of the diagonal: the mirror image will come here
-            continue
-        below, open_ = np.uint64(0), full
-        for digit in digits:
-            drawn = block[used]
-            used += 1
-            if digit:  # p's digit is 1: a 0 puts the uniform below p
-                below |= open_ & ~drawn
-                open_ &= drawn
-            else:  # p's digit is 0: a 1 puts it above
-                open_ &= ~drawn
-            if open_ == 0:
-                break
-        words[row, column] = full if certain else below  # still open: equal to p so far, so not below it
-    return cell, used
+def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple[Words, int, Words]:
+    """The words on and right of the diagonal, bit by bit 1 with probability p."""
+    words, drawn = np.zeros((64 * width, width), dtype=np.uint64), 0
+    g = seeded(start)
+    for row in range(64 * width):
+        for column in range(row // 64, width):
+            below, open_ = np.uint64(0), np.uint64(_FULL)
+            for digit in digits:
+                bits, g = word(g)
+                drawn += 1
+                below |= open_ & digit & ~bits  # p's digit is 1, the uniform's 0: it lies below p
+                open_ &= ~(bits ^ digit)  # equal digits: undecided
+                if open_ == 0:
+                    break
+            words[row, column] = np.uint64(_FULL) if certain else below  # a uniform equal to p is not below it
+    following = np.empty(3, dtype=np.uint64)
+    for i in range(3):
+        following[i], g = word(g)
+    return words, drawn, following
 
 
 @kernel
 def _make_symmetric(words: Words, population: int) -> None:
     """Keep the pairs i < j < population, and write each a second time as (j, i)."""
-    one, full = np.uint64(1), np.uint64(0xFFFFFFFFFFFFFFFF)
+    one = np.uint64(1)
     width = words.shape[1]
     tail = np.uint64(population % 64)
     for row in range(64 * width):
@@ -102,11 +89,11 @@ def _make_symmetric(words: Words, population: int) -> None:
         for left in range(top, width):
             for r in range(64):
                 tile[r] = words[64 * top + r, left]
-            step, mask = 32, full >> np.uint64(32)
+            step, mask = 32, np.uint64(_FULL) >> np.uint64(32)
             while step > 0:  # swap off-diagonal squares of 32, 16, … 1 bits: the transpose of 64 × 64
                 shift = np.uint64(step)
-                for a in range(64):
-                    if a & step == 0:
+                for base in range(0, 64, 2 * step):
+                    for a in range(base, base + step):
                         swap = ((tile[a] >> shift) ^ tile[a + step]) & mask
                         tile[a] ^= swap << shift
                         tile[a + step] ^= swap

@@ -19,6 +19,7 @@ import numpy as np
 from thrifty.errors import ConfigError
 from thrifty.models.base import Model
 from thrifty.models.compiled import kernel
+from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
@@ -58,21 +59,32 @@ class HomogeneousSIR(Model):
         return ("final_size",)
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        size, contacts = _contacts(theta[0], float(self.k), self.population, rng)
+        size, contacts = _contacts(theta[0], float(self.k), self.population, start_of(rng))
         return np.array([float(size)]), float(contacts + size)
 
 
 @kernel
-def _contacts(beta: float, k: float, population: int, rng: np.random.Generator) -> tuple[int, int]:
+def _contacts(beta: float, k: float, population: int, start: Words) -> tuple[int, int]:
+    g = seeded(start)
     infectives, susceptibles, contacts = 1, population - 1, 0
+    whole = int(k)
     while infectives > 0:
-        period = beta * rng.standard_gamma(k) / k
-        arrival = rng.standard_exponential()
-        while arrival < period:
+        period = 0.0
+        for _ in range(whole):
+            value, g = exponential(g)
+            period += value
+        if k > whole:
+            value, _, g = small_gamma(k - whole, g)
+            period += value
+        end = beta * period / k
+        arrival, g = exponential(g)
+        while arrival < end:
             contacts += 1
-            if rng.random() * population < susceptibles:
+            u, g = uniform(g)
+            if u * population < susceptibles:
                 susceptibles -= 1
                 infectives += 1
-            arrival += rng.standard_exponential()
+            wait, g = exponential(g)
+            arrival += wait
         infectives -= 1
     return population - susceptibles, contacts

@@ -96,10 +96,10 @@ class Radio(Model):
         counts = rng.poisson(rate * self.t_max, size=self.m)
         delays = rng.random(counts.sum()) * self.t_max
         amplitude = np.sqrt(0.5 * gain * self.bandwidth / rate * np.exp(-delays / reverberation))
-        real, imaginary = amplitude * rng.standard_normal((2, len(delays)))
-        turn = 2 * np.pi / self.t_max * delays  # the phase from one frequency to the next
+        beta = amplitude * rng.standard_normal((2, len(delays)))
+        angle = -2 * np.pi / self.t_max * delays  # from one frequency to the next
         ends = np.concatenate([[0], np.cumsum(counts)])
-        received = _sum_components(real, imaginary, np.cos(turn), -np.sin(turn), ends, self.points)
+        received = _sum_components(beta, np.stack([np.cos(angle), np.sin(angle)]), ends, self.points)
         received += np.sqrt(0.5 * noise) * rng.standard_normal(received.shape)
         spectrum = received[..., 0] + 1j * received[..., 1]
         return np.fft.ifft(spectrum, axis=1), len(delays)
@@ -121,20 +121,28 @@ class Radio(Model):
 
 
 @fast_kernel
-def _sum_components(re: Array, im: Array, cos: Array, sin: Array, ends: npt.NDArray[np.int64], points: int) -> Array:
-    """Σ_j (re + i im)_j (cos + i sin)_j^l (m, points, 2) for l = 0 … points − 1, by turning each component on."""
+def _sum_components(beta: Array, turn: Array, ends: npt.NDArray[np.int64], points: int) -> Array:
+    """Σ_j beta_j turn_j^l (m, points, 2) for l = 0 … points − 1; complex numbers as rows of real and imaginary parts.
+
+    Each component is turned on by its angle from one frequency to the next; after 800 turns the error is about 1e-13 of
+    a component. The small arrays let the compiler take four components at a time and stay in the first-level cache.
+    """
     sums = np.zeros((len(ends) - 1, points, 2))
+    a, b, c, d = np.empty(64), np.empty(64), np.empty(64), np.empty(64)
     for r in range(len(ends) - 1):
-        for begin in range(ends[r], ends[r + 1], 256):  # 256 components at a time stay in the first-level cache
-            end = min(begin + 256, ends[r + 1])
+        for begin in range(ends[r], ends[r + 1], 64):
+            n = min(64, ends[r + 1] - begin)
+            for j in range(n):
+                a[j], b[j] = beta[0, begin + j], beta[1, begin + j]
+                c[j], d[j] = turn[0, begin + j], turn[1, begin + j]
             for k in range(points):
                 real, imaginary = 0.0, 0.0
-                for j in range(begin, end):
-                    real += re[j]
-                    imaginary += im[j]
-                    turned = re[j] * cos[j] - im[j] * sin[j]
-                    im[j] = re[j] * sin[j] + im[j] * cos[j]
-                    re[j] = turned
+                for j in range(n):
+                    x, y = a[j], b[j]
+                    real += x
+                    imaginary += y
+                    a[j] = x * c[j] - y * d[j]
+                    b[j] = x * d[j] + y * c[j]
                 sums[r, k, 0] += real
                 sums[r, k, 1] += imaginary
     return sums
