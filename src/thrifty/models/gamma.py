@@ -24,7 +24,7 @@ from thrifty.errors import ConfigError, DataError
 from thrifty.models.base import OBSERVATION, Model, run_stream
 from thrifty.models.compiled import kernel
 from thrifty.models.grid import GridPosterior
-from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of
+from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, rows
 
@@ -149,7 +149,14 @@ def _gamma_draws(theta: float, m: int, start: Words) -> tuple[Array, int]:
     operations = m * whole
     for i in range(m):
         total = 0.0
-        for _ in range(whole):
+        for _ in range(whole // 16):  # the sum of 16 exponentials is −log of a product of 16 uniforms, all > 2^−53
+            product = 1.0
+            for _ in range(8):
+                u, g = uniform(g)
+                v, g = uniform(g)
+                product *= (1.0 - u) * (1.0 - v)
+            total -= np.log(product)
+        for _ in range(whole % 16):
             value, g = exponential(g)
             total += value
         if fraction > 0.0:
