@@ -21,18 +21,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from thrifty.models.base import Model
+    from thrifty.models.bernoulli_sir import BernoulliSIR
     from thrifty.models.gamma import Gamma
     from thrifty.models.gaussian import GaussianToy
+    from thrifty.models.homogeneous_sir import HomogeneousSIR
+    from thrifty.models.radio import Radio
     from thrifty.models.temporal_sir import TemporalSIR
 
 _HOME = {
+    "BernoulliSIR": "bernoulli_sir",
     "Gamma": "gamma",
     "GaussianToy": "gaussian",
+    "HomogeneousSIR": "homogeneous_sir",
     "Model": "base",
+    "Radio": "radio",
     "TemporalSIR": "temporal_sir",
 }
 
-__all__ = ["Gamma", "GaussianToy", "Model", "TemporalSIR"]
+__all__ = ["BernoulliSIR", "Gamma", "GaussianToy", "HomogeneousSIR", "Model", "Radio", "TemporalSIR"]
 
 
 def __getattr__(name: str) -> Any:

@@ -26,7 +26,7 @@ from thrifty.types import Array, Draws, Output, Prior, Simulations, frozen, rows
 NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
 
 
-def stream(seed: int, stage: int, index: int) -> np.random.Generator:
+def run_stream(seed: int, stage: int, index: int) -> np.random.Generator:
     """The generator of one run: a function of (seed, stage, index) and of nothing else."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stage, index))))
 
@@ -167,7 +167,7 @@ class Model(ABC):
 
         def fill(block: npt.NDArray[np.int64]) -> None:
             for i in block:
-                rng = stream(seed, NOISE, start + int(i))
+                rng = run_stream(seed, NOISE, start + int(i))
                 begin = time.thread_time()
                 x[i], operations = self._run(table[i], rng)
                 cost[i] = time.thread_time() - begin if measured else operations + self.overhead
@@ -191,7 +191,7 @@ class Model(ABC):
 
     def observed(self, seed: int) -> Array:
         """Statistics (q,) of one run at `theta_true`, on a stream that no simulation shares."""
-        return self._run(self.theta_true, stream(seed, OBSERVATION, 0))[0]
+        return self._run(self.theta_true, run_stream(seed, OBSERVATION, 0))[0]
 
 
 def generator(rng: np.random.Generator | int) -> np.random.Generator:

@@ -1,7 +1,6 @@
 """`kernel`: numba's compiler with the settings that all event loops share.
 
-Kernels draw from the numpy Generator of their run, allocate nothing per event, release the GIL, and are
-compiled once per machine (numba's file cache).
+Kernels allocate nothing per event, release the GIL, and are compiled once per machine (numba's file cache).
 """
 
 from __future__ import annotations

@@ -21,9 +21,10 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.models.base import OBSERVATION, Model, stream
+from thrifty.models.base import OBSERVATION, Model, run_stream
 from thrifty.models.compiled import kernel
 from thrifty.models.grid import GridPosterior
+from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, rows
 
@@ -74,12 +75,12 @@ class Gamma(Model):
         return self.summaries
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        sample, operations = _gamma_draws(theta[0], self.m, rng)
+        sample, operations = _gamma_draws(theta[0], self.m, start_of(rng))
         return np.array([SUMMARIES[name](sample) for name in self.summaries]), float(operations)
 
     def observed_sample(self, seed: int) -> Array:
         """The raw values (m,) behind `observed(seed)`."""
-        return _gamma_draws(self.theta_true[0], self.m, stream(seed, OBSERVATION, 0))[0]
+        return _gamma_draws(self.theta_true[0], self.m, start_of(run_stream(seed, OBSERVATION, 0)))[0]
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
         """Mean number of operations (n,) at each row of theta (n, 1)."""
@@ -140,27 +141,27 @@ class Gamma(Model):
 
 
 @kernel
-def _gamma_draws(theta: float, m: int, rng: np.random.Generator) -> tuple[Array, int]:
+def _gamma_draws(theta: float, m: int, start: Words) -> tuple[Array, int]:
+    g = seeded(start)
     sample = np.empty(m)
     whole = int(theta)
-    a = theta - whole
-    edge = 1.0 + a / np.e
-    tries = 0
+    fraction = theta - whole
+    operations = m * whole
     for i in range(m):
         total = 0.0
-        for _ in range(whole):
-            total += rng.standard_exponential()
-        while a > 0.0:
-            tries += 1
-            place, coin = edge * rng.random(), rng.random()
-            if place <= 1.0:
-                value = place ** (1.0 / a)
-                accepted = coin <= np.exp(-value)
-            else:
-                value = -np.log((edge - place) / a)
-                accepted = coin <= value ** (a - 1.0)
-            if accepted:
-                total += value
-                break
+        for _ in range(whole // 16):  # the sum of 16 exponentials is −log of a product of 16 uniforms, all > 2^−53
+            product = 1.0
+            for _ in range(8):
+                u, g = uniform(g)
+                v, g = uniform(g)
+                product *= (1.0 - u) * (1.0 - v)
+            total -= np.log(product)
+        for _ in range(whole % 16):
+            value, g = exponential(g)
+            total += value
+        if fraction > 0.0:
+            value, tries, g = small_gamma(fraction, g)
+            total += value
+            operations += 2 * tries
         sample[i] = total
-    return sample, m * whole + 2 * tries
+    return sample, operations
