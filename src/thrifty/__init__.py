@@ -22,16 +22,22 @@ from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resamp
 
 if TYPE_CHECKING:
     from thrifty import models
+    from thrifty.campaign.inline import Inline
+    from thrifty.campaign.simulate import simulate
+    from thrifty.campaign.workers import Processes
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
+    "Inline": "thrifty.campaign.inline",
     "Polynomial": "thrifty.costs",
+    "Processes": "thrifty.campaign.workers",
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
     "models": "",
+    "simulate": "thrifty.campaign.simulate",
 }
 
 __all__ = [
@@ -45,6 +51,7 @@ __all__ = [
     "FittedCost",
     "GaussianProcess",
     "Independent",
+    "Inline",
     "LogUniform",
     "Mixture",
     "Normal",
@@ -52,6 +59,7 @@ __all__ = [
     "Polynomial",
     "Pool",
     "Power",
+    "Processes",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
@@ -71,6 +79,7 @@ __all__ = [
     "pareto_k",
     "prior_recovery",
     "resample",
+    "simulate",
     "tradeoff",
 ]
 

@@ -1,0 +1,104 @@
+"""Which parameters make runs fail: P(finish | theta), for `on_timeout="weight"` and for the failure map.
+
+Logistic regression on a quadratic in standardised parameters,
+    P(finish | theta) = 1 / (1 + exp(-b . phi(theta))),   phi = (1, t_j, t_j t_k),
+with a ridge of one pseudo-observation per coefficient, fitted by Newton steps. Weighting by 1/P repairs NPE and
+ABC when failure depends on theta alone; where P is near zero nothing can be repaired, so P is floored
+and the reader is told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import warn
+from thrifty.types import Array, rows
+
+FLOOR = 0.05  # a run may stand for at most twenty: beyond that one lucky run decides
+RIDGE = 1.0
+
+
+@dataclass(frozen=True)
+class FinishModel:
+    """P(finish | theta), frozen.
+
+    Example:
+        >>> theta = np.linspace(0, 1, 400)[:, None]
+        >>> model = FinishModel.fit(theta, finished=theta[:, 0] < 0.7)
+        >>> bool(model([[0.1]])[0] > 0.95), bool(model([[0.95]])[0] < 0.1)
+        (True, True)
+    """
+
+    centre: Array
+    scale: Array
+    coefficients: Array
+
+    @classmethod
+    def fit(cls, theta: npt.ArrayLike, finished: npt.ArrayLike) -> FinishModel:
+        """Fit to parameters (n, p) and whether each run finished (n,)."""
+        theta, finished = rows(theta), np.asarray(finished, dtype=bool)
+        centre, scale = theta.mean(0), np.maximum(theta.std(0), 1e-300)
+        features = _features((theta - centre) / scale)
+        coefficients = np.zeros(features.shape[1])
+        ridge = RIDGE * np.eye(len(coefficients))
+        ridge[0, 0] = 1e-3  # the overall rate is not drawn to one half
+        for _ in range(50):
+            p = _sigmoid(features @ coefficients)
+            gradient = features.T @ (finished - p) - ridge @ coefficients
+            step = np.linalg.solve((features.T * (p * (1 - p))) @ features + ridge, gradient)
+            coefficients += np.clip(step, -2, 2)  # far steps diverge when the classes separate
+            if np.abs(step).max() < 1e-8:
+                break
+        return cls(centre, scale, coefficients)
+
+    def __call__(self, theta: npt.ArrayLike) -> Array:
+        """P(finish | theta), (n,)."""
+        return _sigmoid(_features((rows(theta, dim=len(self.centre)) - self.centre) / self.scale) @ self.coefficients)
+
+
+def _features(t: Array) -> Array:
+    pairs = [t[:, i] * t[:, j] for i in range(t.shape[1]) for j in range(i, t.shape[1])]
+    return np.column_stack([np.ones(len(t)), t, *pairs])
+
+
+def _sigmoid(z: Array) -> Array:
+    return 0.5 * (1 + np.tanh(0.5 * z))
+
+
+def finish_log_factor(theta: Array, late: npt.NDArray[np.bool_]) -> Array:
+    """-log P(finish | theta) for finished runs, -inf for late ones (n,)."""
+    if not late.any():
+        return np.zeros(len(late))
+    p = FinishModel.fit(theta, ~late)(theta)
+    low = (p < FLOOR) & ~late
+    if low.any() or (p < FLOOR).mean() > 0.001:
+        warn(
+            f"{100 * (p < FLOOR).mean():.1f} % of the draws finish with probability below {FLOOR:g}: weighting cannot"
+            " bring back what almost never finishes; on_timeout='lazy' can",
+            stacklevel=4,
+        )
+    return np.where(late, -np.inf, -np.log(np.maximum(p, FLOOR)))
+
+
+def describe_where(theta: Array, failed: npt.NDArray[np.bool_], names: tuple[str, ...]) -> str:
+    """Where failures are, in words: the one-parameter threshold that best separates them, or "".
+
+    Example:
+        >>> theta = np.linspace(0, 1, 100)[:, None]
+        >>> describe_where(theta, theta[:, 0] > 0.8, ("beta",))
+        'nearly all with beta > 0.81'
+    """
+    if not 3 <= failed.sum() < len(failed):
+        return ""
+    best, words = 0.0, ""
+    for name, column in zip(names, theta.T, strict=True):
+        for sign, label in ((1, ">"), (-1, "<")):
+            edge = np.quantile(sign * column[failed], 0.05, method="lower")
+            inside = sign * column >= edge
+            enrichment = failed[inside].mean() - failed.mean()
+            if enrichment > best and failed[inside].mean() > 2 * failed.mean():
+                best, words = enrichment, f"nearly all with {name} {label} {sign * edge:.2g}"
+    return words

@@ -1,0 +1,208 @@
+"""The one loop: hand out bundles, collect outcomes, record them, blame the guilty, stop without bias.
+
+    while something is left and may be admitted:  submit
+    wait ─► outcomes ─► record (durable) ─► only then count them as done
+
+An index is blamed only for deaths of its own: the run that was under way when its worker died is tried
+again alone, and is recorded as `crashed` after three deaths. Everything else in its bundle simply runs again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from thrifty.campaign.interrupts import Interrupts
+from thrifty.campaign.limits import EXTENSIONS, TimeLimit
+from thrifty.campaign.schedule import Schedule
+from thrifty.campaign.task import Engine, Job, Outcome, Report, Task
+from thrifty.errors import SimulatorError
+
+DEATHS = 3  # of its own: one may be the machine's fault, two bad luck
+FAIL_FAST = 20  # first runs that all fail: the simulator is broken, not unlucky
+Ending = Literal["done", "budget", "interrupted", "timeout", "deadline"]
+
+
+class Sink(Protocol):
+    """Where outcomes are kept."""
+
+    def record(self, outcomes: Sequence[Outcome]) -> None:
+        """Keep outcomes; returns when they are buffered or safe."""
+        ...
+
+    def flush(self, *, force: bool = False) -> int:
+        """Make what is buffered safe if it is time; the number of runs made safe."""
+        ...
+
+    def admitted(self, tasks: Sequence[Task]) -> None:
+        """Told before a bundle starts."""
+        ...
+
+
+class Gate(Protocol):
+    """Decides, from the past alone, whether another bundle may start."""
+
+    def admit(self, *, spent: float, now: float) -> bool:
+        """Never sees the parameters of the next run."""
+        ...
+
+    def cut(self, *, now: float) -> bool:
+        """True when even running work must end (a hard deadline)."""
+        ...
+
+
+class Watcher(Protocol):
+    """Progress, told what is safe."""
+
+    def update(self, *, recorded: int, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
+        """Called after each wait."""
+        ...
+
+
+class Open:
+    """The gate without budget."""
+
+    def admit(self, *, spent: float, now: float) -> bool:
+        """Always."""
+        return True
+
+    def cut(self, *, now: float) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass
+class Loop:
+    """Run everything a schedule holds on an engine."""
+
+    engine: Engine
+    job: Job
+    schedule: Schedule
+    sink: Sink
+    limit: TimeLimit | None = None
+    gate: Gate = field(default_factory=Open)
+    watcher: Watcher | None = None
+    price: Callable[[Outcome], float] = lambda outcome: outcome.cpu
+    fail_fast: bool = False
+    spent: float = 0.0
+    differs: int | None = None  # an index that gave two answers
+    _deaths: Counter[int] = field(default_factory=Counter)
+    _statuses: Counter[str] = field(default_factory=Counter)
+    _first_error: str = ""
+    _timed_out: Outcome | None = None
+
+    def run(self, interrupts: Interrupts) -> Ending:
+        """Until nothing is left, admission ends, or a signal says so."""
+        self.engine.start(self.job)
+        try:
+            return self._run(interrupts)
+        finally:
+            self.engine.stop()
+            self.sink.flush(force=True)
+
+    def _run(self, interrupts: Interrupts) -> Ending:
+        ending: Ending = "done"
+        while True:
+            if interrupts.stop or self.gate.cut(now=self.engine.clock()):
+                return "interrupted" if interrupts.stop else "deadline"
+            if interrupts.drain or self._timed_out:
+                ending = "interrupted" if interrupts.drain else "timeout"
+            elif ending == "done":
+                ending = self._fill()
+            if self.engine.free == self.engine.slots:
+                return ending
+            self._collect(self.engine.wait(0.1))
+
+    def _fill(self) -> Ending:
+        """Give every free slot a bundle while the gate is open."""
+        while self.engine.free > 0 and len(self.schedule):
+            if not self.gate.admit(spent=self.spent, now=self.engine.clock()):
+                return "budget"
+            bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
+            self.sink.admitted(bundle)
+            self.engine.submit(bundle)
+        return "done"
+
+    def _collect(self, reports: Sequence[Report]) -> None:
+        kept: list[Outcome] = []
+        for report in reports:
+            kept += self._judge(report)
+        if kept:
+            self.sink.record(kept)
+            self.spent += sum(self.price(outcome) for outcome in kept)
+            self._check_first(kept)
+        recorded = self.sink.flush()
+        if self.watcher is not None:
+            busy = self.engine.slots - self.engine.free
+            self.watcher.update(recorded=recorded, schedule=self.schedule, busy=busy, outcomes=kept)
+
+    def _judge(self, report: Report) -> list[Outcome]:
+        tasks = {task.index: task for task in report.tasks}
+        kept = [o for outcome in report.outcomes if (o := self._finished(outcome, tasks[outcome.index]))]
+        done = {outcome.index for outcome in report.outcomes}
+        left = [task for task in report.tasks if task.index not in done]
+        guilty = report.guilty
+        if report.cause == "died" and guilty is None and len(left) == 1:
+            guilty = left[0].index
+        if report.cause == "died" and guilty is None:
+            self.schedule.again(left, alone=True)  # one of them: each must show it alone
+            return kept
+        self.schedule.again([task for task in left if task.index != guilty])
+        if report.cause == "died" and guilty is not None:
+            kept += self._died(tasks[guilty], report)
+        return kept
+
+    def _finished(self, outcome: Outcome, task: Task) -> Outcome | None:
+        if outcome.repeat is False:
+            self.differs = outcome.index
+        if task.limit is not None and outcome.wall > task.limit and outcome.status != "timeout":
+            # one rule for every run, whoever ended it: past its limit a run has no result (lazy weights need this)
+            error = f"took {outcome.wall:.3g} s, limit {task.limit:g} s"
+            outcome = replace(outcome, x=None, status="timeout", error=error)
+        if outcome.status == "timeout" and self.limit is not None:
+            if self.limit.on_timeout == "extend" and task.attempt <= EXTENSIONS:
+                self.spent += self.price(outcome)
+                self.schedule.extend(task)
+                return None
+            if self.limit.on_timeout == "stop":
+                self._timed_out = outcome
+        self.schedule.learn(outcome, task.predicted)
+        return replace(outcome, limit=task.limit)
+
+    def _died(self, task: Task, report: Report) -> list[Outcome]:
+        self._deaths[task.index] += 1
+        if self._deaths[task.index] < DEATHS:
+            self.schedule.again([replace(task, attempt=task.attempt + 1)], alone=True)
+            return []
+        elapsed = report.extra.get("elapsed", 0.0)
+        error = f"the worker died {DEATHS} times during this run ({report.detail})"
+        return [
+            Outcome(task.index, "crashed", None, elapsed, elapsed, attempt=task.attempt, error=error, limit=task.limit)
+        ]
+
+    def _check_first(self, outcomes: Sequence[Outcome]) -> None:
+        self._statuses.update(outcome.status for outcome in outcomes)
+        self._first_error = self._first_error or next((o.error for o in outcomes if o.status != "ok"), "")
+        total = self._statuses.total()
+        if self.fail_fast and total >= FAIL_FAST and self._statuses["ok"] == 0 and not self._statuses["timeout"]:
+            raise all_failed(self._statuses, self._first_error)
+
+    @property
+    def timed_out(self) -> Outcome | None:
+        """The run that ended the campaign under on_timeout="stop"."""
+        return self._timed_out
+
+
+def all_failed(statuses: Counter[str], first_error: str) -> SimulatorError:
+    """The message when not one of the first runs gave numbers."""
+    total = statuses.total()
+    causes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    last = first_error.strip().splitlines()[-1] if first_error.strip() else "no message"
+    return SimulatorError(
+        f"{total} of the first {total} runs failed ({causes}); nothing more was started. First: {last}",
+        code="S06",
+        why="a simulator that always fails is broken, not unlucky",
+        fix="try it in this process: simulator(theta, np.random.default_rng(0)), or engine=th.Inline()",
+    )

@@ -1,0 +1,160 @@
+"""One run: a pure function of (campaign seed, index, theta), the same in every engine.
+
+Time comes from the monotonic clock and from resource usage, so a jump of the wall clock cannot
+make a cost absurd. Nothing a simulator does by raising or returning escapes as an exception.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from thrifty.campaign.seeds import NOISE, program_seed, stream
+from thrifty.campaign.simulator import adapt, as_numbers
+from thrifty.campaign.task import Job, Outcome, Task
+from thrifty.errors import SimulatorError, ThriftyError
+from thrifty.types import Array, Status
+
+HOST = socket.gethostname()
+ERROR_CHARACTERS = 4000  # the end of a traceback says it all; a store of logs is not the aim
+WARM_UP_SECONDS = 2.0  # a first run longer than this is not repeated: imports are then a small share
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and its ended children."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@dataclass
+class Runner:
+    """The simulator made ready in one worker, and whether it has run before."""
+
+    job: Job
+    call: Callable[[Array, np.random.SeedSequence, int], Any]
+    warm: bool = False
+
+    @classmethod
+    def of(cls, job: Job) -> Runner:
+        """Read the simulator's signature once."""
+        return cls(job, adapt(job.simulator), warm=not job.warm_up)
+
+    def run(self, task: Task, started: Callable[[int], None] = lambda index: None) -> Outcome:
+        """Run a task; `started` is told the index just before the simulator is called."""
+        started(task.index)
+        outcome = run_one(self.call, self.job, task)
+        if task.probe or (not self.warm and outcome.wall < WARM_UP_SECONDS):
+            started(task.index)
+            second = run_one(self.call, self.job, task)
+            outcome = replace(second, repeat=same(outcome, second))
+        self.warm = True
+        return outcome
+
+
+def same(a: Outcome, b: Outcome) -> bool:
+    """Whether two runs of one index gave the same answer."""
+    if a.x is None or b.x is None:
+        return a.status == b.status
+    return a.status == b.status and a.x.shape == b.x.shape and a.x.tobytes() == b.x.tobytes()
+
+
+def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job, task: Task) -> Outcome:
+    """Run the simulator once (m times for m realisations) and classify what happened."""
+    theta = np.array(task.theta, dtype=np.float64)
+    theta.setflags(write=False)
+    wall, cpu = time.monotonic(), cpu_seconds()
+    MEMORY.begin(wall)
+    x, reported, status, error = None, float("nan"), "ok", ""
+    try:
+        x, reported = _realisations(call, job, task.index, theta)
+    except Exception as problem:
+        status, error = "error", _explain(problem, theta)
+    except (SystemExit, KeyboardInterrupt) as problem:
+        status, error = "error", f"{type(problem).__name__}: {problem}"
+    wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
+    if x is not None:
+        x, status, error = _judge(x, job.output_limit)
+    return Outcome(
+        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(wall), reported, HOST, task.attempt, error, task.limit
+    )
+
+
+def _realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array, float]:
+    sequence = stream(job.seed, NOISE, index)
+    if job.m == 1:
+        return as_numbers(call(theta, sequence, program_seed(job.seed, index)))
+    parts = [
+        as_numbers(call(theta, child, program_seed(job.seed, index * job.m + j)))
+        for j, child in enumerate(sequence.spawn(job.m))
+    ]
+    shapes = {x.shape for x, _ in parts}
+    if len(shapes) > 1:
+        raise SimulatorError(f"the {job.m} realisations have shapes {sorted(shapes)}", code="S05")
+    return np.stack([x for x, _ in parts]), float(np.sum([cost for _, cost in parts]))
+
+
+def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
+    if x.nbytes > limit:
+        size, most = x.nbytes / 2**20, limit / 2**20
+        return None, "error", f"[S12] output of {size:.1f} MB is above the limit of {most:g} MB: return summaries"
+    bad = ~np.isfinite(x)
+    if bad.any():
+        where = int(np.flatnonzero(bad)[0])
+        return x, "invalid", f"{int(bad.sum())} of {x.size} values are not finite (first at {where}: {x.flat[where]})"
+    return x, "ok", ""
+
+
+def _explain(problem: Exception, theta: Array) -> str:
+    if isinstance(problem, ThriftyError):
+        return str(problem)[:ERROR_CHARACTERS]
+    text = "".join(traceback.format_exception(problem)[-8:])
+    if isinstance(problem, ValueError) and "read-only" in str(problem):
+        text += "[S14] theta is read-only, since a changed input would be recorded wrongly: theta = theta.copy()\n"
+    return text[-ERROR_CHARACTERS:]
+
+
+class _Memory:
+    """Peak memory of a run in bytes, from the kernel's high-water mark (Linux), reset before it.
+
+    The mark costs 0.1 ms, so for runs that follow each other within 50 ms it is read once: the value is then the
+    peak of the worker over the last moments, an upper bound. Elsewhere it is the peak of the worker's life.
+    """
+
+    def __init__(self) -> None:
+        self._reset_at, self._peak = -1.0, 0
+
+    def begin(self, now: float) -> None:
+        """Forget the mark, unless that was done a moment ago."""
+        if now - self._reset_at > 0.05:
+            self._reset_at, self._peak = now, 0
+            with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
+                file.write("5")
+
+    def end(self, wall: float) -> int:
+        """Read the mark, unless the run was short and it was read a moment ago."""
+        if self._peak == 0 or wall > 0.005:
+            self._peak = _high_water_mark()
+        return self._peak
+
+
+MEMORY = _Memory()
+
+
+def _high_water_mark() -> int:
+    try:
+        with open("/proc/self/status", "rb") as file:
+            text = file.read()
+        start = text.index(b"VmHWM:") + 6
+        return int(text[start : text.index(b"kB", start)]) * 1024
+    except (OSError, ValueError):
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

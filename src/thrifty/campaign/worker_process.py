@@ -1,0 +1,54 @@
+"""The side of a local worker that lives in the worker process.
+
+Each worker leads its own session: Ctrl-C at the terminal reaches only the driver, and a time limit ends
+the worker with everything it started. A small block of shared memory (the cell) tells the driver
+which run is under way since when, without a message: blame and limits need no more.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle
+
+from thrifty.campaign.run_one import Runner, cpu_seconds
+from thrifty.campaign.task import Outcome, Task
+from thrifty.campaign.warden import announce
+
+PID, INDEX, STARTED, CPU = range(4)
+CELL = 4  # doubles: process id, index of the run under way or -1, when it started, CPU used until then
+_worker: dict[str, Any] = {}
+
+
+def initialise(payload: bytes, cell: Any, warden: Any, environment: dict[str, str]) -> None:
+    """Make a fresh worker ready; a simulator that cannot be rebuilt is reported by the first bundle."""
+    os.setsid()
+    announce(warden.fileno())
+    warden.close()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ.update(environment)
+    cell[INDEX], cell[PID] = -1, os.getpid()
+    _worker["cell"] = cell
+    try:
+        _worker["runner"] = Runner.of(cloudpickle.loads(payload))
+    except BaseException as problem:
+        _worker["problem"] = f"{type(problem).__name__}: {problem}"
+
+
+def run_bundle(tasks: Sequence[Task]) -> list[Outcome] | str:
+    """Run each task; a string says why nothing could be run at all."""
+    runner: Runner | None = _worker.get("runner")
+    if runner is None:
+        return _worker["problem"]
+    cell = _worker["cell"]
+
+    def started(index: int) -> None:
+        cell[CPU], cell[STARTED], cell[INDEX] = cpu_seconds(), time.monotonic(), index
+
+    outcomes = [runner.run(task, started) for task in tasks]
+    cell[INDEX] = -1
+    return outcomes
