@@ -21,7 +21,7 @@ from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    from thrifty import models
+    from thrifty import metrics, models
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
 
 # name -> module that defines it; "" marks a module that is itself the public name
@@ -32,6 +32,7 @@ _LAZY: dict[str, str] = {
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
     "models": "",
+    "metrics": "",
 }
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "fit_cost",
     "load_cost",
     "models",
+    "metrics",
     "normalise",
     "pareto_k",
     "prior_recovery",
