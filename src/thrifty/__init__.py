@@ -21,7 +21,7 @@ from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    from thrifty import models
+    from thrifty import metrics, models
     from thrifty.campaign.inline import Inline
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
@@ -36,6 +36,7 @@ _LAZY: dict[str, str] = {
     "Processes": "thrifty.campaign.workers",
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
+    "metrics": "",
     "models": "",
     "simulate": "thrifty.campaign.simulate",
 }
@@ -74,6 +75,7 @@ __all__ = [
     "estimate",
     "fit_cost",
     "load_cost",
+    "metrics",
     "models",
     "normalise",
     "pareto_k",
