@@ -22,7 +22,19 @@ def run_python(code: str) -> str:
 
 
 def test_import_loads_nothing_heavy():
-    heavy = ["torch", "sklearn", "matplotlib", "scipy.stats", "numba", "dask", "distributed", "pandas", "rich", "sqlite3", "scipy.special"]
+    heavy = [
+        "torch",
+        "sklearn",
+        "matplotlib",
+        "scipy.stats",
+        "numba",
+        "dask",
+        "distributed",
+        "pandas",
+        "rich",
+        "sqlite3",
+        "scipy.special",
+    ]
     loaded = run_python(f"import thrifty, sys; print([m for m in {heavy!r} if m in sys.modules])")
     assert loaded.strip() == "[]"
 

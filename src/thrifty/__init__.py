@@ -23,6 +23,21 @@ from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resamp
 if TYPE_CHECKING:
     from thrifty import models
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
+    from thrifty.inference.ensemble import Ensemble
+    from thrifty.inference.nle import NLE
+    from thrifty.inference.npe import NPE
+    from thrifty.inference.nre import NRE
+    from thrifty.inference.recipes import (
+        MAF,
+        NSF,
+        Classifier,
+        MixtureDensity,
+        MLPEmbedding,
+        SetEmbedding,
+        SignalEmbedding,
+    )
+    from thrifty.inference.settings import Training
+    from thrifty.posteriors import load_posterior
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
@@ -32,30 +47,55 @@ _LAZY: dict[str, str] = {
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
     "models": "",
+    "NPE": "thrifty.inference.npe",
+    "NLE": "thrifty.inference.nle",
+    "NRE": "thrifty.inference.nre",
+    "Ensemble": "thrifty.inference.ensemble",
+    "NSF": "thrifty.inference.recipes",
+    "MAF": "thrifty.inference.recipes",
+    "MixtureDensity": "thrifty.inference.recipes",
+    "Classifier": "thrifty.inference.recipes",
+    "MLPEmbedding": "thrifty.inference.recipes",
+    "SignalEmbedding": "thrifty.inference.recipes",
+    "SetEmbedding": "thrifty.inference.recipes",
+    "Training": "thrifty.inference.settings",
+    "load_posterior": "thrifty.posteriors",
 }
 
 __all__ = [
     "AtLeast",
     "AtMost",
+    "Classifier",
     "Constant",
     "CostAware",
     "Custom",
     "Draws",
+    "Ensemble",
     "Estimate",
     "FittedCost",
     "GaussianProcess",
     "Independent",
     "LogUniform",
+    "MAF",
+    "MLPEmbedding",
     "Mixture",
+    "MixtureDensity",
+    "NLE",
+    "NPE",
+    "NRE",
+    "NSF",
     "Normal",
+    "Output",
     "Polynomial",
     "Pool",
     "Power",
-    "Output",
+    "SetEmbedding",
+    "SignalEmbedding",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
     "Tradeoff",
+    "Training",
     "Uniform",
     "__version__",
     "as_penalty",
@@ -66,6 +106,7 @@ __all__ = [
     "estimate",
     "fit_cost",
     "load_cost",
+    "load_posterior",
     "models",
     "normalise",
     "pareto_k",
