@@ -26,16 +26,44 @@ if TYPE_CHECKING:
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
+    from thrifty.inference.ensemble import Ensemble
+    from thrifty.inference.nle import NLE
+    from thrifty.inference.npe import NPE
+    from thrifty.inference.nre import NRE
+    from thrifty.inference.recipes import (
+        MAF,
+        NSF,
+        Classifier,
+        MixtureDensity,
+        MLPEmbedding,
+        SetEmbedding,
+        SignalEmbedding,
+    )
+    from thrifty.inference.settings import Training
+    from thrifty.posteriors import load_posterior
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
+    "Classifier": "thrifty.inference.recipes",
+    "Ensemble": "thrifty.inference.ensemble",
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
     "Inline": "thrifty.campaign.inline",
+    "MAF": "thrifty.inference.recipes",
+    "MLPEmbedding": "thrifty.inference.recipes",
+    "MixtureDensity": "thrifty.inference.recipes",
+    "NLE": "thrifty.inference.nle",
+    "NPE": "thrifty.inference.npe",
+    "NRE": "thrifty.inference.nre",
+    "NSF": "thrifty.inference.recipes",
     "Polynomial": "thrifty.costs",
     "Processes": "thrifty.campaign.workers",
+    "SetEmbedding": "thrifty.inference.recipes",
+    "SignalEmbedding": "thrifty.inference.recipes",
+    "Training": "thrifty.inference.settings",
     "fit_cost": "thrifty.costs",
     "load_cost": "thrifty.costs",
+    "load_posterior": "thrifty.posteriors",
     "metrics": "",
     "models": "",
     "simulate": "thrifty.campaign.simulate",
@@ -44,27 +72,39 @@ _LAZY: dict[str, str] = {
 __all__ = [
     "AtLeast",
     "AtMost",
+    "Classifier",
     "Constant",
     "CostAware",
     "Custom",
     "Draws",
+    "Ensemble",
     "Estimate",
     "FittedCost",
     "GaussianProcess",
     "Independent",
     "Inline",
     "LogUniform",
+    "MAF",
+    "MLPEmbedding",
     "Mixture",
+    "MixtureDensity",
+    "NLE",
+    "NPE",
+    "NRE",
+    "NSF",
     "Normal",
     "Output",
     "Polynomial",
     "Pool",
     "Power",
     "Processes",
+    "SetEmbedding",
+    "SignalEmbedding",
     "Simulations",
     "ThriftyError",
     "ThriftyWarning",
     "Tradeoff",
+    "Training",
     "Uniform",
     "__version__",
     "as_penalty",
@@ -75,6 +115,7 @@ __all__ = [
     "estimate",
     "fit_cost",
     "load_cost",
+    "load_posterior",
     "metrics",
     "models",
     "normalise",

@@ -82,7 +82,7 @@ def test_too_few():
 
 
 def test_dominated_weights(rng):
-    with pytest.warns(th.ThriftyWarning, match=r"W04.* 1000 simulations count as 1 .*99% of all.*Power\(0.5\)"):
+    with pytest.warns(th.ThriftyWarning, match=r"W07.* 1000 simulations count as 1 .*99% of all.*Power\(0.5\)"):
         check_weights(np.r_[12.0, np.zeros(999)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -4,7 +4,7 @@
     D02  x_o far from every simulation                        warning, with distances
     D03  a statistic that never varies                        dropped, with a note
     D12  too few simulations                                  error
-    W04  weights dominated by few runs                        warning, with the ESS and the way out
+    W07  weights dominated by few runs                        warning, with the ESS and the way out
 
 Numpy only.
 """
@@ -134,7 +134,7 @@ def check_weights(log_weights: Array) -> None:
     if size < max(CROWDED, 0.02 * n) and size < 0.5 * n:
         share = float(np.exp(log_weights - log_weights.max()).max() / np.exp(log_weights - log_weights.max()).sum())
         warn(
-            f"[W04] weights dominated by few runs: {n} simulations count as {size:.0f}"
+            f"[W07] weights dominated by few runs: {n} simulations count as {size:.0f}"
             f" (the largest weight is {share:.0%} of all). The posterior rests on those."
             " Use a weaker penalty (th.Power(0.5)), add prior draws to the pool (th.Mixture with power 0),"
             ' or correction="after"',
@@ -170,7 +170,7 @@ class Reach:
         weights /= weights.sum()
         centre = weights @ flat
         scale = np.sqrt(weights @ (flat - centre) ** 2)
-        scale = np.where(scale > 0, scale, np.maximum(np.abs(centre), 1.0))
+        scale = np.where(scale > 0, scale, 1e-3 * np.maximum(np.abs(centre), 1.0))  # a constant: any change is far
         count = min(len(x), KEPT_ROWS, max(KEPT_NUMBERS // flat.shape[1], 10))
         chosen = np.unique(resample_indices(log_weights, count, rng=0))
         near = flat[chosen]

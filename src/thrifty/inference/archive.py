@@ -1,0 +1,102 @@
+"""Plain arrays and one JSON recipe in one file; reading it executes nothing and trusts no size.
+
+The file is a zip of `.npy` members, stored without compression (so no member can be larger than the file), as
+`numpy.savez` writes it. Members are read by hand: dtype from a short list, shape against the bytes there are.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError, StorageError
+
+FORMAT = 1
+_RECIPE = "recipe"
+_DTYPES = ("<f4", "<f8", "<i8", "|u1", "|b1")
+
+
+def write(path: Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write atomically: a reader sees the old file or the new one, never a part."""
+    text = json.dumps({"format": FORMAT, **recipe}, allow_nan=True).encode()
+    members = {_RECIPE: np.frombuffer(text, dtype=np.uint8), **arrays}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as out:
+        for name, values in members.items():
+            data = io.BytesIO()
+            np.lib.format.write_array(data, np.ascontiguousarray(values).reshape(np.shape(values)), allow_pickle=False)
+            out.writestr(zipfile.ZipInfo(name + ".npy"), data.getvalue())  # no clock: same content, same bytes
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as handle:
+            handle.write(buffer.getvalue())
+            handle.flush()
+            os.fsync(handle.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(f"cannot write {path}: {error.strerror}", code="V06", fix="choose another place") from error
+
+
+def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """The recipe and the arrays.
+
+    Raises:
+        DataError: D20 not such a file or damaged, D21 written by a newer thrifty.
+    """
+    if not path.is_file():
+        raise DataError(f"no file {path}", code="D20")
+    try:
+        arrays = _members(path)
+        recipe = json.loads(arrays.pop(_RECIPE).tobytes().decode())
+    except DataError:
+        raise
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError, RecursionError, NotImplementedError) as error:
+        raise _damaged(path, str(error) or type(error).__name__) from None
+    if not isinstance(recipe, dict) or not isinstance(recipe.get("format"), int):
+        raise _damaged(path, "no format number")
+    if recipe["format"] > FORMAT:
+        raise DataError(
+            f"{path} has format {recipe['format']}, this thrifty reads up to {FORMAT}",
+            code="D21",
+            fix="upgrade thrifty",
+        )
+    if recipe.get("kind") != kind:
+        raise DataError(f"{path} holds {str(recipe.get('kind'))[:40]!r}, expected {kind!r}", code="D20")
+    return recipe, arrays
+
+
+def _damaged(path: Path, reason: str) -> DataError:
+    clean = "".join(ch for ch in reason if ch.isprintable())[:200]
+    return DataError(f"{path} is not a file thrifty wrote, or is damaged: {clean}", code="D20")
+
+
+def _members(path: Path) -> dict[str, npt.NDArray[Any]]:
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    whole = path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size > whole or not info.filename.endswith(".npy"):
+                raise _damaged(path, f"member {info.filename!r} is compressed, too large or not an array")
+            arrays[info.filename.removesuffix(".npy")] = _array(path, info.filename, archive.read(info))
+    return arrays
+
+
+def _array(path: Path, name: str, data: bytes) -> npt.NDArray[Any]:
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise _damaged(path, f"array {name!r} has an unknown version")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream, max_header_size=2_000)
+    rest = len(data) - stream.tell()
+    if dtype.str not in _DTYPES or fortran or math.prod(shape) * dtype.itemsize != rest or len(shape) > 16:
+        raise _damaged(path, f"array {name!r} of {dtype.str} and shape {shape} does not fit its {rest} bytes")
+    return np.frombuffer(data, dtype=dtype, offset=stream.tell()).reshape(shape).copy()

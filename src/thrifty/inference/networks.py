@@ -1,0 +1,366 @@
+"""Networks, and the only file that knows torch modules, zuko and sbi.
+
+Two kinds: a conditional density log q(y | c) with a sampler (flows, mixtures, sbi's estimators), and a ratio
+f(y, c). Both see standardised float32 numbers (`frame.py`). Everything random takes a generator; the global
+stream of torch is left as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import zuko
+from torch import Tensor, nn
+
+from thrifty.errors import ConfigError
+from thrifty.inference.recipes import (
+    MAF,
+    NSF,
+    Classifier,
+    MixtureDensity,
+    MLPEmbedding,
+    SetEmbedding,
+    SignalEmbedding,
+    is_recipe,
+)
+from thrifty.types import Array
+
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
+CHUNK = 20_000  # rows per evaluation: bounds memory, still large enough to be fast
+
+
+@contextlib.contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's global stream seeded inside, restored outside."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread: with a busy second core two were 90 times slower than one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def generator(seed: int) -> torch.Generator:
+    """A generator of its own."""
+    return torch.Generator().manual_seed(seed)
+
+
+def mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
+    """Linear layers with an activation between them."""
+    widths = (first, *hidden)
+    layers: list[nn.Module] = []
+    for a, b in itertools.pairwise(widths):
+        layers += [nn.Linear(a, b), _ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], last))
+
+
+class FlowNet(nn.Module):
+    """A zuko flow over y (b, p) given c (b, e)."""
+
+    def __init__(self, recipe: NSF | MAF, features: int, context: int) -> None:
+        super().__init__()
+        self.features = features
+        layer = partial(
+            zuko.flows.MaskedAutoregressiveTransform,
+            features=features,
+            context=context,
+            hidden_features=recipe.hidden,
+            activation=_ACTIVATIONS[recipe.activation],
+        )
+        orders: Any = [torch.arange(features), torch.arange(features).flip(0)]
+        if isinstance(recipe, NSF):
+            shapes = [(recipe.bins,), (recipe.bins,), (recipe.bins - 1,)]
+            spline = partial(layer, univariate=zuko.transforms.MonotonicRQSTransform, shapes=shapes)
+            layers = [layer(order=orders[0]), *(spline(order=orders[i % 2]) for i in range(recipe.transforms))]
+        else:
+            layers = [layer(order=orders[i % 2]) for i in range(recipe.transforms)]
+        base = zuko.lazy.UnconditionalDistribution(
+            zuko.distributions.DiagNormal, torch.zeros(features), torch.ones(features), buffer=True
+        )
+        self.flow = zuko.flows.Flow(layers, base)
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        return self.flow(c).log_prob(y)
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        noise = torch.randn(len(c), self.features, generator=g)
+        return self.flow(c).transform.inv(noise)
+
+
+class MixtureNet(nn.Module):
+    """A mixture of Gaussians over y (b, p) given c (b, e); each precision has a triangular root."""
+
+    def __init__(self, recipe: MixtureDensity, features: int, context: int) -> None:
+        super().__init__()
+        self.features, self.components = features, recipe.components
+        self.register_buffer("below", torch.tril(torch.ones(features, features), -1), persistent=False)
+        outputs = recipe.components * (1 + 2 * features + features * features)
+        self.net = mlp(context, recipe.hidden, outputs, recipe.activation)
+
+    def _parts(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        k, p = self.components, self.features
+        out = self.net(c).view(-1, k, 1 + 2 * p + p * p)
+        shares = torch.log_softmax(out[..., 0], -1)
+        means, log_diagonal = out[..., 1 : 1 + p], 7 * torch.tanh(out[..., 1 + p : 1 + 2 * p] / 7)
+        root = out[..., 1 + 2 * p :].view(-1, k, p, p) * self.below + torch.diag_embed(torch.exp(log_diagonal))
+        return shares, means, log_diagonal, root
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        shares, means, log_diagonal, root = self._parts(c)
+        noise = (root @ (y[:, None] - means)[..., None])[..., 0]
+        each = -0.5 * (noise**2).sum(-1) + log_diagonal.sum(-1) - 0.5 * self.features * np.log(2 * np.pi)
+        return torch.logsumexp(shares + each, -1)
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        shares, means, _, root = self._parts(c)
+        which = torch.multinomial(shares.exp(), 1, generator=g)[:, 0]
+        rows = torch.arange(len(c))
+        noise = torch.randn(len(c), self.features, 1, generator=g)
+        return means[rows, which] + torch.linalg.solve_triangular(root[rows, which], noise, upper=False)[..., 0]
+
+
+class SbiNet(nn.Module):
+    """An sbi density estimator, used through its public `loss`, `log_prob` and `sample`."""
+
+    def __init__(self, estimator: nn.Module) -> None:
+        super().__init__()
+        self.estimator = estimator
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        return -self.estimator.loss(y, condition=c)  # type: ignore[operator]
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        seed = int(torch.randint(2**62, (1,), generator=g))
+        with seeded(seed):
+            if len(c) > 1 and bool((c == c[0]).all()):
+                return self.estimator.sample((len(c),), condition=c[:1])[:, 0]  # type: ignore[operator]
+            return self.estimator.sample((1,), condition=c)[0]  # type: ignore[operator]
+
+
+class DensityNet(nn.Module):
+    """log q(y | embedding(c))."""
+
+    def __init__(self, density: nn.Module, embedding: nn.Module | None = None) -> None:
+        super().__init__()
+        self.density, self.embedding = density, embedding or nn.Identity()
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,); a condition that is one row repeated is embedded once."""
+        repeated = len(c) > 1 and c.stride(0) == 0
+        context = self.embedding(c[:1]).expand(len(c), -1) if repeated else self.embedding(c)
+        return self.density.log_prob(y, context)  # type: ignore[operator]
+
+    def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
+        b, k, p = y.shape
+        context = self.embedding(c).repeat_interleave(k, 0)
+        return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
+
+    def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
+        """N draws given one row c (1, ...)."""
+        context = self.embedding(c).expand(n, -1)
+        return self.density.sample(context, g)  # type: ignore[operator]
+
+
+class RatioNet(nn.Module):
+    """f(theta, x): residual blocks on theta and the embedding of x together."""
+
+    def __init__(self, recipe: Classifier, features: int, context: int, embedding: nn.Module | None = None) -> None:
+        super().__init__()
+        self.embedding = embedding or nn.Identity()
+        self.first = nn.Linear(features + context, recipe.hidden)
+        self.blocks = nn.ModuleList(
+            mlp(recipe.hidden, (recipe.hidden,), recipe.hidden, recipe.activation) for _ in range(recipe.blocks)
+        )
+        self.act = _ACTIVATIONS[recipe.activation]()
+        self.last = nn.Linear(recipe.hidden, 1)
+
+    def forward(self, theta: Tensor, context: Tensor) -> Tensor:
+        """Log ratio (b,) of theta (b, p) and embedded x (b, e)."""
+        h = self.first(torch.cat([theta, context], -1))
+        for block in self.blocks:
+            h = h + block(self.act(h))
+        return self.last(self.act(h))[..., 0]
+
+
+def log_ratio(net: RatioNet | SbiRatio, theta: Tensor, x: Tensor) -> Tensor:
+    """Log ratio (b,) at pairs; where all rows of x are one expanded row, it is embedded once."""
+    first = net.embedding(x[:1]) if x.stride(0) == 0 or len(x) == 1 else None
+    context = net.embedding(x) if first is None else first.expand(len(theta), -1)
+    return net(theta, context)
+
+
+class ValidNet(nn.Module):
+    """log P(valid | theta) from a small classifier."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.net = mlp(features, (32, 32), 1)
+
+    def logit(self, theta: Tensor) -> Tensor:
+        """Log odds (b,)."""
+        return self.net(theta)[:, 0]
+
+    def log_prob(self, theta: Tensor) -> Tensor:
+        """Log probability (b,) that a run at theta is valid."""
+        return nn.functional.logsigmoid(self.logit(theta))
+
+
+class SbiRatio(nn.Module):
+    """A ratio estimator of sbi, called (theta, x)."""
+
+    def __init__(self, estimator: nn.Module) -> None:
+        super().__init__()
+        self.estimator, self.embedding = estimator, nn.Identity()
+
+    def forward(self, theta: Tensor, context: Tensor) -> Tensor:
+        """Log ratio (b,)."""
+        return self.estimator(theta, context).reshape(len(theta))
+
+
+class Signal(nn.Module):
+    """Strided convolutions over the last axis of x (b, t) or (b, c, t), pooled to 4 places."""
+
+    def __init__(self, recipe: SignalEmbedding, event: tuple[int, ...]) -> None:
+        super().__init__()
+        widths = (event[0] if len(event) > 1 else 1, *recipe.channels)
+        layers: list[nn.Module] = []
+        for a, b in itertools.pairwise(widths):
+            layers += [nn.Conv1d(a, b, kernel_size=9, stride=3, padding=4), nn.SiLU()]
+        self.convolve = nn.Sequential(*layers, nn.AdaptiveAvgPool1d(4), nn.Flatten())
+        self.last = nn.Linear(4 * widths[-1], recipe.features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(b, *event) to (b, features)."""
+        return self.last(self.convolve(x[:, None] if x.ndim == 2 else x))
+
+
+class SetNet(nn.Module):
+    """Mean over the members of a set x (b, r, *event) of a network, with log r."""
+
+    def __init__(self, recipe: SetEmbedding, event: tuple[int, ...]) -> None:
+        super().__init__()
+        self.each = mlp(int(np.prod(event)), recipe.hidden, recipe.hidden[-1])
+        self.last = nn.Linear(recipe.hidden[-1] + 1, recipe.features)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(b, r, *event) to (b, features)."""
+        mean = self.each(x.flatten(2)).mean(1)
+        size = torch.full((len(x), 1), float(np.log(x.shape[1])))
+        return self.last(torch.cat([nn.functional.silu(mean), size], -1))
+
+
+def build_embedding(recipe: Any, event: tuple[int, ...]) -> tuple[nn.Module | None, int]:
+    """The module and its number of outputs; a user's own module is copied, then tried on zeros."""
+    if recipe is None:
+        return None, int(np.prod(event))
+    if isinstance(recipe, MLPEmbedding):
+        return nn.Sequential(nn.Flatten(), mlp(int(np.prod(event)), recipe.hidden, recipe.features)), recipe.features
+    if isinstance(recipe, SignalEmbedding):
+        return Signal(recipe, event), recipe.features
+    if isinstance(recipe, SetEmbedding):
+        return SetNet(recipe, event), recipe.features
+    if not isinstance(recipe, nn.Module):
+        raise ConfigError(
+            f"embedding must be a recipe or a torch.nn.Module, got {type(recipe).__name__}",
+            code="N03",
+            fix="th.MLPEmbedding(), th.SignalEmbedding(), th.SetEmbedding() or your own module (b, *event) -> (b, k)",
+        )
+    module = copy.deepcopy(recipe)
+    try:
+        with torch.no_grad():
+            out = module(torch.zeros(2, *event))
+    except Exception as error:
+        raise ConfigError(f"embedding cannot read x of shape (2, {event}): {error}", code="N03") from error
+    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2:
+        raise ConfigError(f"embedding returned {getattr(out, 'shape', type(out))} for 2 rows, not (2, k)", code="N03")
+    return module, int(out.shape[1])
+
+
+def build_density(
+    network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
+) -> DensityNet:
+    """A density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
+
+    sbi's builders are called (theta, x) also for likelihoods, where y is x.
+    """
+    features = y.shape[1]
+    if isinstance(network, NSF | MAF):
+        return DensityNet(FlowNet(network, features, context), embedding)
+    if isinstance(network, MixtureDensity):
+        return DensityNet(MixtureNet(network, features, context), embedding)
+    if isinstance(network, nn.Module) and hasattr(network, "loss") and hasattr(network, "sample"):
+        return DensityNet(SbiNet(copy.deepcopy(network)), embedding)
+    if callable(network) and not is_recipe(network) and not isinstance(network, type):
+        with torch.no_grad():
+            shown = c if embedding is None else embedding(c[:1000])
+        pair = (y[: len(shown)], shown)
+        estimator: Any = network(*(reversed(pair) if likelihood else pair))
+        if hasattr(estimator, "loss") and hasattr(estimator, "sample"):
+            return DensityNet(SbiNet(estimator), embedding)
+    raise ConfigError(
+        f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
+        code="N01",
+        fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
+    )
+
+
+def build_ratio(
+    network: Any, theta: Tensor, x: Tensor, *, context: int, embedding: nn.Module | None = None
+) -> RatioNet | SbiRatio:
+    """A log ratio f(theta, x): from a recipe or from sbi's `classifier_nn(...)`."""
+    if isinstance(network, Classifier):
+        return RatioNet(network, theta.shape[1], context, embedding)
+    if callable(network) and not is_recipe(network) and not isinstance(network, type) and embedding is None:
+        estimator: Any = network(theta, x)
+        return SbiRatio(estimator)
+    raise ConfigError(
+        f"network must be a ratio recipe, got {network!r}"[:200],
+        code="N01",
+        fix='th.Classifier(), or sbi\'s classifier_nn("resnet")',
+    )
+
+
+@torch.no_grad()
+def evaluate(function: Callable[..., Tensor], *tables: np.ndarray) -> Array:
+    """Function over rows of float32 tables, in chunks, on one thread; (n,) float64."""
+    with one_thread():
+        parts = [
+            function(*(_tensor(t[i : i + CHUNK]) for t in tables)).numpy() for i in range(0, len(tables[0]), CHUNK)
+        ]
+    return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
+
+
+def _tensor(table: np.ndarray) -> Tensor:
+    """A tensor over the rows; one row repeated stays one row in memory."""
+    if len(table) > 1 and table.strides[0] == 0:
+        return torch.from_numpy(np.array(table[:1])).expand(table.shape)
+    return torch.from_numpy(np.ascontiguousarray(table)) if table.flags.writeable else torch.from_numpy(table.copy())
+
+
+@torch.no_grad()
+def draw(net: DensityNet, n: int, c: np.ndarray, g: torch.Generator) -> Array:
+    """N draws (n, p) given one row c (1, ...)."""
+    with one_thread():
+        return net.sample(n, torch.from_numpy(c), g).numpy().astype(np.float64)

@@ -1,0 +1,168 @@
+"""Neural posterior estimation with importance weights: Ca-NPE (the paper's section 3.2).
+
+    minimise over q   - sum_i w_i log q(theta_i | x_i) / sum_i w_i,      w = prior/proposal = g(c(theta))
+
+Without weights the network learns the posterior under the *proposal*. Three ways to reach the one under the prior:
+
+    "weights"  the weighted loss above (default)
+    "after"    train without weights, multiply by the known g(c(theta)) when sampling and evaluating: steadier under
+               strong penalties, because g varies little over one posterior
+    "atomic"   train without weights on a loss that needs the prior density only: which of K parameters made x?
+               (Greenberg et al. 2019)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from thrifty.errors import ConfigError, WeightError
+from thrifty.inference.direct import DirectPosterior
+from thrifty.inference.frame import Frame, measure_frame
+from thrifty.inference.prepare import Rows, condition_box, prepare, warn_failures
+from thrifty.inference.recipes import NSF, SetEmbedding
+from thrifty.inference.settings import Training, held_out, require_neural
+from thrifty.inference.transforms import BoxTransform
+from thrifty.posteriors import Trained
+from thrifty.priors import as_prior
+from thrifty.types import Prior, Simulations, Weighting
+
+if TYPE_CHECKING:
+    import torch
+
+Correction = Literal["weights", "after", "atomic"]
+ATOMS = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
+
+
+@dataclass(frozen=True)
+class NPE:
+    """Neural posterior estimation.
+
+    Args:
+        prior: The prior; anything `as_prior` reads.
+        network: `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi density estimator.
+        embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.SetEmbedding()` for several independent
+            observations, any `torch.nn.Module` (b, *event) -> (b, k), or None for x as it is.
+        correction: "weights", "after" or "atomic"; see above.
+        training: Settings of the loop.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.standard_normal((400, 1))
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.5 * rng.standard_normal((400, 1)))
+        >>> method = th.NPE(th.Normal(0.0, 1.0), network=th.MixtureDensity(2), training=th.Training(max_epochs=20))
+        >>> posterior = method.fit(sims, seed=0)
+        >>> posterior.sample(100, [1.0], seed=0).shape
+        (100, 1)
+    """
+
+    prior: Prior
+    network: Any = field(default_factory=NSF)
+    embedding: Any = None
+    correction: Correction = "weights"
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        require_neural()
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        if self.correction not in get_args(Correction):
+            raise ConfigError(
+                f"correction must be one of {', '.join(get_args(Correction))}, got {self.correction!r}", code="N06"
+            )
+
+    def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
+        """Train on the valid simulations.
+
+        Raises:
+            DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
+        """
+        from thrifty.inference.networks import build_density, build_embedding, seeded
+        from thrifty.inference.training import Table, mean_one, train
+
+        weighting = _known_weights(simulations) if self.correction == "after" else None
+        notes = warn_failures(simulations)
+        sets = isinstance(self.embedding, SetEmbedding)
+        table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
+        frame = self._frame(table, sets)
+        first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
+        tensors = _tensors(table, frame, self.prior, sets)
+        with seeded(first):
+            embedding, context = build_embedding(self.embedding, frame.event if frame.shaped else (frame.width,))
+            net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+        curve = train(
+            net,
+            _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
+            table=Table(tensors, mean_one(table.log_weights), held_out(table.index, self.training.validation)),
+            settings=self.training,
+            seed=second,
+        )
+        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, (*notes, *table.notes))
+        return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
+
+    def _frame(self, table: Rows, sets: bool) -> Frame:
+        spline = getattr(self.network, "unconstrained", True)
+        theta, x, log_weights = table.theta, table.x, table.log_weights
+        if sets:
+            m = x.shape[1]
+            theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
+            x = x.reshape(-1, *x.shape[2:])
+        box = BoxTransform.of(self.prior) if spline else condition_box(self.prior)
+        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=self.embedding is not None)
+
+
+def _known_weights(simulations: Simulations) -> Weighting | None:
+    """The weight function of the table; None when all weights are equal."""
+    if np.ptp(simulations.log_weights) == 0:
+        return None
+    if simulations.proposal is None:
+        raise WeightError(
+            'correction="after" needs the weight of any theta, but these simulations carry numbers only',
+            code="W08",
+            fix='pass proposal= to Simulations.from_arrays (balance scheme), or use correction="weights"',
+        )
+    simulations.proposal.log_weight(simulations.theta[:1])  # the paper's mixture scheme says here why it cannot
+    return simulations.proposal
+
+
+def _tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[torch.Tensor, ...]:
+    """Parameters, outputs and the log prior density of the standardised parameters, one row per pair."""
+    import torch
+
+    x = table.x.reshape(-1, *table.x.shape[2:]) if sets else table.x
+    seen = frame.x_in(x)
+    seen = seen.reshape(*table.x.shape[:2], *seen.shape[1:]) if sets else seen
+    log_prior = (prior.log_prob(table.theta) - frame.log_volume(table.theta)).astype(np.float32)
+    return torch.from_numpy(frame.theta_in(table.theta)), torch.from_numpy(seen), torch.from_numpy(log_prior)
+
+
+def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    return -net.log_prob(rows[0], rows[1])
+
+
+def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    """Sets of 1 to m members, chosen anew for each batch."""
+    import torch
+
+    m = rows[1].shape[1]
+    size = int(torch.randint(1, m + 1, (1,), generator=g))
+    return -net.log_prob(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
+
+
+def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    """-log of q(theta_i|x_i)/prior(theta_i) over the sum of the same for K parameters of the batch."""
+    import torch
+
+    theta, x, log_prior = rows
+    which = contrasts(len(theta), ATOMS, g)
+    scores = net.log_prob_atoms(theta[which], x) - log_prior[which]
+    return torch.logsumexp(scores, 1) - scores[:, 0]
+
+
+def contrasts(b: int, k: int, g: torch.Generator) -> torch.Tensor:
+    """Row numbers (b, k): each row itself, then k - 1 others of the batch, all different."""
+    import torch
+
+    shifts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(max(b - 1, 1), generator=g)[: k - 1]])
+    return (torch.arange(b)[:, None] + shifts) % b

@@ -1,0 +1,120 @@
+"""Settings of the training loop and the learning curve it leaves; no torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, MissingExtraError
+
+
+@dataclass(frozen=True)
+class Training:
+    """How to train; every default was measured on 5,000 epidemic runs.
+
+    Args:
+        batch: Rows per step; by default a ninth of the training rows, between 50 and 500 (larger steps cost
+            the same time and lose nothing).
+        learning_rate: Of AdamW; reached after 20 steps.
+        averaging: Share kept by the running mean of the weights at each step; the mean is what is validated and
+            returned. 0 for none.
+        patience: Epochs without a better validation loss before stopping.
+        max_epochs: Limit on epochs.
+        validation: Share of runs held out, chosen by a hash of their index.
+        clip: Largest norm of a gradient.
+        time_limit: Seconds of training, or None.
+        checkpoint: File to write each epoch and to resume from, or None.
+        progress: Show a bar; by default only in a terminal.
+
+    Example:
+        >>> Training(patience=10).max_epochs
+        1000
+    """
+
+    batch: int | None = None
+    learning_rate: float = 3e-3
+    averaging: float = 0.98
+    patience: int = 20
+    max_epochs: int = 1000
+    validation: float = 0.1
+    clip: float = 5.0
+    time_limit: float | None = None
+    checkpoint: str | Path | None = None
+    progress: bool | None = None
+
+    def __post_init__(self) -> None:
+        rules = {
+            "batch": self.batch is None or self.batch >= 2,
+            "learning_rate": 0 < self.learning_rate < math.inf,
+            "averaging": 0 <= self.averaging < 1,
+            "patience": self.patience >= 1,
+            "max_epochs": self.max_epochs >= 1,
+            "validation": 0 < self.validation <= 0.5,
+            "clip": self.clip > 0,
+            "time_limit": self.time_limit is None or self.time_limit > 0,
+        }
+        wrong = [f"{label} = {getattr(self, label)!r}" for label, good in rules.items() if not good]
+        if wrong:
+            raise ConfigError(f"Training cannot use {', '.join(wrong)}", code="N04", fix="see help(th.Training)")
+
+
+@dataclass(frozen=True)
+class TrainingCurve:
+    """The learning curve: mean weighted losses in nats (of standardised numbers), one per epoch.
+
+    Attributes:
+        train: Over the training rows, while they were being learned.
+        validation: Over the held-out rows, after each epoch.
+        best_epoch: The epoch whose weights were kept, counted from 0.
+        seconds: Time spent training.
+        stopped: Why: "patience", "max_epochs" or "time_limit".
+    """
+
+    train: tuple[float, ...]
+    validation: tuple[float, ...]
+    best_epoch: int
+    seconds: float
+    stopped: str
+
+    @property
+    def best(self) -> float:
+        """The lowest validation loss."""
+        return self.validation[self.best_epoch]
+
+
+def held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
+    """Which runs validate: a hash of the index, so that it is the same in every table that holds the run.
+
+    Example:
+        >>> bool(abs(held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
+        True
+    """
+    h = index.astype(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the finaliser of splitmix64
+        h = (h + np.uint64(0x9E3779B97F4A7C15)) & np.uint64(0xFFFFFFFFFFFFFFFF)
+        h = (h ^ (h >> np.uint64(shift))) * np.uint64(factor)
+    h ^= h >> np.uint64(31)
+    chosen = h < np.uint64(int(share * 2**64))
+    if min(chosen.sum(), (~chosen).sum()) < 5:  # a tiny table: the lowest hashes instead
+        chosen = np.zeros(len(h), bool)
+        chosen[np.argsort(h, kind="stable")[: max(2, round(share * len(h)))]] = True
+    return chosen
+
+
+def require_neural() -> None:
+    """One line when torch or zuko is not installed.
+
+    Raises:
+        MissingExtraError: X01, naming the extra.
+    """
+    from importlib.util import find_spec
+
+    missing = [name for name in ("torch", "zuko") if find_spec(name) is None]
+    if missing:
+        raise MissingExtraError(
+            f'neural inference needs {" and ".join(missing)}: pip install "thrifty[neural]"', code="X01"
+        )
