@@ -21,20 +21,37 @@ from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    from thrifty import models
+    from thrifty import distances, likelihoods, models
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
+    from thrifty.inference.abc import ABC
+    from thrifty.inference.realisations import group, repeat, split_budget
+    from thrifty.inference.scoring_rule import ScoringRule
+    from thrifty.inference.smc_abc import SMCABC
+    from thrifty.inference.synthetic_likelihood import SyntheticLikelihood
+    from thrifty.inference.weighted_posterior import WeightedPosterior
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
+    "ABC": "thrifty.inference.abc",
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
     "Polynomial": "thrifty.costs",
+    "SMCABC": "thrifty.inference.smc_abc",
+    "ScoringRule": "thrifty.inference.scoring_rule",
+    "SyntheticLikelihood": "thrifty.inference.synthetic_likelihood",
+    "WeightedPosterior": "thrifty.inference.weighted_posterior",
+    "distances": "",
     "fit_cost": "thrifty.costs",
+    "group": "thrifty.inference.realisations",
+    "likelihoods": "",
     "load_cost": "thrifty.costs",
     "models": "",
+    "repeat": "thrifty.inference.realisations",
+    "split_budget": "thrifty.inference.realisations",
 }
 
 __all__ = [
+    "ABC",
     "AtLeast",
     "AtMost",
     "Constant",
@@ -48,29 +65,38 @@ __all__ = [
     "LogUniform",
     "Mixture",
     "Normal",
+    "Output",
     "Polynomial",
     "Pool",
     "Power",
-    "Output",
+    "SMCABC",
+    "ScoringRule",
     "Simulations",
+    "SyntheticLikelihood",
     "ThriftyError",
     "ThriftyWarning",
     "Tradeoff",
     "Uniform",
+    "WeightedPosterior",
     "__version__",
     "as_penalty",
     "as_prior",
     "check_prior",
     "closed_form",
+    "distances",
     "ess",
     "estimate",
     "fit_cost",
+    "group",
+    "likelihoods",
     "load_cost",
     "models",
     "normalise",
     "pareto_k",
     "prior_recovery",
+    "repeat",
     "resample",
+    "split_budget",
     "tradeoff",
 ]
 
