@@ -21,15 +21,17 @@ from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    from thrifty import metrics, models
+    from thrifty import distances, likelihoods, metrics, models
     from thrifty.campaign.inline import Inline
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
+    from thrifty.inference.abc import ABC
     from thrifty.inference.ensemble import Ensemble
     from thrifty.inference.nle import NLE
     from thrifty.inference.npe import NPE
     from thrifty.inference.nre import NRE
+    from thrifty.inference.realisations import group, repeat, split_budget
     from thrifty.inference.recipes import (
         MAF,
         NSF,
@@ -39,11 +41,16 @@ if TYPE_CHECKING:
         SetEmbedding,
         SignalEmbedding,
     )
+    from thrifty.inference.scoring_rule import ScoringRule
     from thrifty.inference.settings import Training
+    from thrifty.inference.smc_abc import SMCABC
+    from thrifty.inference.synthetic_likelihood import SyntheticLikelihood
+    from thrifty.inference.weighted_posterior import WeightedPosterior
     from thrifty.posteriors import load_posterior
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
+    "ABC": "thrifty.inference.abc",
     "Classifier": "thrifty.inference.recipes",
     "Ensemble": "thrifty.inference.ensemble",
     "FittedCost": "thrifty.costs",
@@ -58,18 +65,28 @@ _LAZY: dict[str, str] = {
     "NSF": "thrifty.inference.recipes",
     "Polynomial": "thrifty.costs",
     "Processes": "thrifty.campaign.workers",
+    "SMCABC": "thrifty.inference.smc_abc",
+    "ScoringRule": "thrifty.inference.scoring_rule",
     "SetEmbedding": "thrifty.inference.recipes",
     "SignalEmbedding": "thrifty.inference.recipes",
+    "SyntheticLikelihood": "thrifty.inference.synthetic_likelihood",
     "Training": "thrifty.inference.settings",
+    "WeightedPosterior": "thrifty.inference.weighted_posterior",
+    "distances": "",
     "fit_cost": "thrifty.costs",
+    "group": "thrifty.inference.realisations",
+    "likelihoods": "",
     "load_cost": "thrifty.costs",
     "load_posterior": "thrifty.posteriors",
     "metrics": "",
     "models": "",
+    "repeat": "thrifty.inference.realisations",
     "simulate": "thrifty.campaign.simulate",
+    "split_budget": "thrifty.inference.realisations",
 }
 
 __all__ = [
+    "ABC",
     "AtLeast",
     "AtMost",
     "Classifier",
@@ -98,22 +115,29 @@ __all__ = [
     "Pool",
     "Power",
     "Processes",
+    "SMCABC",
+    "ScoringRule",
     "SetEmbedding",
     "SignalEmbedding",
     "Simulations",
+    "SyntheticLikelihood",
     "ThriftyError",
     "ThriftyWarning",
     "Tradeoff",
     "Training",
     "Uniform",
+    "WeightedPosterior",
     "__version__",
     "as_penalty",
     "as_prior",
     "check_prior",
     "closed_form",
+    "distances",
     "ess",
     "estimate",
     "fit_cost",
+    "group",
+    "likelihoods",
     "load_cost",
     "load_posterior",
     "metrics",
@@ -121,8 +145,10 @@ __all__ = [
     "normalise",
     "pareto_k",
     "prior_recovery",
+    "repeat",
     "resample",
     "simulate",
+    "split_budget",
     "tradeoff",
 ]
 

@@ -1,0 +1,76 @@
+"""Regression adjustment: move accepted parameters to where they would be, had the simulation hit x_o exactly.
+
+Over z, the parameters without bounds, fit by weighted least squares
+
+    z_i = a + B (s_i - s_o) + residual_i,     weights  w_i · K(d_i / epsilon)
+
+and replace z_i by z_i - B (s_i - s_o) (Beaumont, Zhang and Balding 2002). w restores the prior; K is flat for
+"linear" and Epanechnikov, K(u) = 1 - u^2, for "local", and multiplies the posterior weight too. Working over z
+keeps every adjusted parameter inside the prior's bounds.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from thrifty.errors import InferenceError
+from thrifty.inference.transforms import BoxTransform
+from thrifty.types import Array
+from thrifty.weights import normalise
+
+Adjust = Literal["none", "linear", "local"]
+ADJUSTMENTS: tuple[Adjust, ...] = ("none", "linear", "local")
+
+
+def epanechnikov(distance: Array, epsilon: float) -> Array:
+    """Log of 1 - (d/epsilon)^2 (n,), -inf at and beyond epsilon; flat where epsilon is 0.
+
+    Example:
+        >>> np.exp(epanechnikov(np.array([0.0, 1.0, 2.0]), 2.0)).tolist()
+        [1.0, 0.75, 0.0]
+    """
+    if epsilon == 0:
+        return np.zeros(len(distance))
+    with np.errstate(divide="ignore"):
+        return np.log(np.maximum(1 - np.square(distance / epsilon), 0.0))
+
+
+def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform) -> Array:
+    """Parameters (n, p) moved along the weighted regression on the statistics' offsets s - s_o (n, d).
+
+    Args:
+        theta: Accepted parameters (n, p).
+        offset: Statistics minus the observed ones (n, d), in units in which they are comparable.
+        log_weights: Log of prior weight times kernel (n,).
+        box: The bounds that hold.
+
+    Raises:
+        InferenceError: I21, too few accepted runs to fit the regression.
+
+    Example:
+        >>> offset = np.array([[-1.0], [0.0], [1.0], [2.0]])
+        >>> line = BoxTransform(np.array([-np.inf]), np.array([np.inf]))
+        >>> adjusted(3 + 2 * offset, offset, np.zeros(4), line).round(9).ravel().tolist()
+        [3.0, 3.0, 3.0, 3.0]
+    """
+    weights = normalise(log_weights)
+    effective = 1 / np.square(weights).sum()
+    needed = offset.shape[1] + 2
+    if effective < needed:
+        raise InferenceError(
+            f"{effective:.0f} effective accepted runs for a regression on {offset.shape[1]} statistics;"
+            f" need at least {needed}",
+            code="I21",
+            fix='accept more (larger epsilon, quantile or n_accept) or use adjust="none"',
+        )
+    z = box.to_unconstrained(theta)
+    root = np.sqrt(weights)[:, None]
+    spread = np.sqrt(weights @ np.square(offset))
+    scaled = offset / np.where(
+        spread > 0, spread, 1.0
+    )  # columns of one size: lstsq's rank cut-off then means something
+    design = np.column_stack([np.ones(len(z)), scaled])
+    slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
+    return box.to_bounded(z - scaled @ slopes[1:])

@@ -1,0 +1,191 @@
+"""Posteriors from a log-likelihood (or a scaled score) estimated at each drawn parameter.
+
+    pointwise   W_i ∝ w_i exp(l_i), w = prior/proposal: importance sampling on the drawn parameters themselves
+    surrogate   prior(theta) exp(l(theta)), with l a smooth fit to the l_i, sampled by emcee
+
+The pointwise way adds no approximation but needs drawn parameters where the posterior is (`ess` tells); the
+surrogate fills the gaps and smooths the noise. Weights enter the first way only: each l_i stands on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError, InferenceError, warn
+from thrifty.inference.mcmc import Chains, sample_posterior
+from thrifty.inference.observation import read_observations
+from thrifty.inference.surrogate import fit_surrogate
+from thrifty.inference.transforms import BoxTransform
+from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.types import Array, Prior, Simulations, frozen, rows
+from thrifty.weights import covariance
+
+How = Literal["pointwise", "surrogate", "regression"]
+HOWS: tuple[How, ...] = ("pointwise", "surrogate", "regression")
+FEW = 30  # effective draws below which the pointwise answer is not to be trusted
+
+
+class LogLikelihood(Protocol):
+    """A log-likelihood estimate from runs: (x (n, m, d), x_o (r, d)) -> (n,)."""
+
+    def __call__(self, x: Array, x_o: Array) -> Array:
+        """Log-likelihood of all r observations at each of n parameters."""
+        ...
+
+    def recipe(self) -> dict[str, Any]:
+        """Plain values that rebuild it."""
+        ...
+
+
+def check_how(how: str) -> None:
+    """Refuse an unknown way."""
+    if how not in HOWS:
+        raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="D22")
+
+
+def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, Array]:
+    """The valid runs and their outputs as (n, m, d); m reads the first axis of x as realisations."""
+    valid = simulations.valid()
+    if len(valid) == 0:
+        raise DataError(f"none of {len(simulations)} simulations is valid", code="D12")
+    if (mass := simulations.failed_mass) > 0.01:
+        warn(f"{mass:.1%} of prior mass failed: the posterior is conditional on finishing")
+    if simulations.m > 1 or (m is not None and valid.x.ndim >= 3 and valid.x.shape[1] == m):
+        x = valid.x
+    else:
+        raise DataError(
+            f"the simulations have one run per parameter (x has shape {valid.x.shape});"
+            f" this method needs {'several' if m is None else m}",
+            code="D08",
+            fix="th.group(th.simulate(simulator, th.repeat(draws, m)), m)",
+        )
+    if m is not None and x.shape[1] != m:
+        raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="D08")
+    return valid, x.reshape(*x.shape[:2], -1)
+
+
+@dataclass(frozen=True)
+class LikelihoodPosterior:
+    """A posterior for any x_o from runs x (n, m, d) at drawn parameters.
+
+    Attributes:
+        prior: The prior.
+        theta: Drawn parameters (n, p).
+        x: Runs (n, m, d).
+        log_weights: log prior/proposal (n,).
+        likelihood: How runs become a log-likelihood.
+        how: "pointwise", "surrogate" (quadratic and Gaussian process) or "regression" (quadratic alone).
+        event: Shape of one observation.
+        kind: Name in saved files.
+    """
+
+    prior: Prior
+    theta: Array
+    x: Array
+    log_weights: Array
+    likelihood: LogLikelihood
+    how: How
+    event: tuple[int, ...]
+    kind: str
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "x", self.x if not self.x.flags.writeable else frozen(self.x))
+
+    def log_likelihood(self, x_o: npt.ArrayLike) -> Array:
+        """The estimate at each drawn parameter (n,), for one observation or several independent ones."""
+        return self.likelihood(self.x, self._observations(x_o))
+
+    def weighted(self, x_o: npt.ArrayLike) -> WeightedPosterior:
+        """The pointwise posterior: drawn parameters with weights prior/proposal × likelihood."""
+        observations = self._observations(x_o)
+        low, high = self.prior.bounds
+        total = self.log_weights + self.likelihood(self.x, observations)
+        if total.max() == -np.inf:
+            raise InferenceError(
+                f"the likelihood of the observation is zero at all {len(total)} drawn parameters",
+                code="I26",
+                why="there is nothing to make a posterior of",
+                fix="check x_o; draw more parameters; or use a likelihood with heavier tails (not unbiased=True)",
+            )
+        keep = total > total.max() - 60  # the rest adds less than e^-60 of the weight
+        index = np.flatnonzero(keep)
+        return WeightedPosterior(self.theta[keep], total[keep], observations, low, high, self.names, None, index)
+
+    def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
+        """The smooth log-likelihood theta (k, p) -> (k,)."""
+        values = self.log_likelihood(x_o)
+        return fit_surrogate(self.theta, values, BoxTransform.of(self.prior), process=self.how != "regression")
+
+    def chains(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Chains:
+        """Draws from the surrogate posterior with their ESS and R-hat."""
+        return sample_posterior(self.surrogate(x_o), self.prior, n, rng=np.random.default_rng(seed))
+
+    def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
+        """Draw (n, p)."""
+        if self.how != "pointwise":
+            return self.chains(n, x_o, seed=seed).samples
+        post = self.weighted(x_o)
+        if post.ess < FEW:
+            warn(
+                f"[D04] the drawn parameters count as {post.ess:.0f} posterior draws;"
+                ' how="surrogate" fills the gaps, more parameters near the posterior would too',
+                stacklevel=3,
+            )
+        return post.sample(n, seed=seed)
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
+        """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate, normalised numerically."""
+        if self.how == "pointwise":
+            return self.weighted(x_o).log_prob(theta)
+        likelihood = self.surrogate(x_o)
+        theta = rows(theta, dim=self.prior.dim)
+        return self._joint(theta, likelihood) - self._log_evidence(likelihood)
+
+    def _joint(self, theta: Array, likelihood: Callable[[Array], Array]) -> Array:
+        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
+        inside = out > -np.inf
+        if inside.any():
+            out[inside] += likelihood(theta[inside])
+        return out
+
+    def _log_evidence(self, likelihood: Callable[[Array], Array]) -> float:
+        """Log integral of prior × likelihood: importance sampling from a Student t round emcee draws, over z."""
+        rng = np.random.default_rng(20_250_505)  # a constant of the posterior: the same in every call
+        box = BoxTransform.of(self.prior)
+        z = box.to_unconstrained(sample_posterior(likelihood, self.prior, 1_000, rng=rng, quiet=True).samples)
+        p, freedom = z.shape[1], 5.0
+        centre = z.mean(0)
+        root = np.linalg.cholesky(1.5 * covariance(z, np.zeros(len(z))) + 1e-12 * np.eye(p))
+        u = rng.standard_normal((20_000, p)) / np.sqrt(rng.chisquare(freedom, (20_000, 1)) / freedom)
+        points = centre + u @ root.T
+        from scipy.special import gammaln, logsumexp
+
+        log_t = (
+            gammaln((freedom + p) / 2)
+            - gammaln(freedom / 2)
+            - 0.5 * p * np.log(freedom * np.pi)
+            - np.log(np.diag(root)).sum()
+            - 0.5 * (freedom + p) * np.log1p(np.square(u).sum(1) / freedom)
+        )
+        target = self._joint(box.to_bounded(points), likelihood) + box.log_jacobian(points)
+        return float(logsumexp(target - log_t) - np.log(len(points)))
+
+    def _observations(self, x_o: npt.ArrayLike) -> Array:
+        return read_observations(x_o, self.event).reshape(-1, self.x.shape[2])
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """A JSON recipe and plain arrays; the prior is written by the caller."""
+        recipe = {
+            "kind": self.kind,
+            "names": list(self.names),
+            "how": self.how,
+            "event": list(self.event),
+            "likelihood": self.likelihood.recipe(),
+        }
+        return recipe, {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}

@@ -1,0 +1,317 @@
+"""SMC-ABC with cost-penalised kernels: the proposal follows the posterior and avoids what is expensive.
+
+    generation 0   prior, or prior/g(c) when the cost is known
+    generation t   kernel mixture round the particles of t-1, divided by g(c_t), c_t refitted to all runs so far
+    weights        prior / sum_j (n_j/n) q_j(theta): all generations pooled as one sample from their mixture
+    tolerance      the smallest epsilon at which the pool keeps `particles` effective draws
+
+Every run of every generation stays in the pool and is weighted by what it was drawn from, so early runs are never
+thrown away, weights are bounded by the first generation's share, and a refitted cost is a new component, never a
+rewrite. A generation is a fixed number of planned runs, all finished before the next: no straggler is dropped and
+nobody runs "until enough are accepted". The number of runs that a budget still pays for is set from *predicted*
+cost before they are drawn.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.costs import fit_cost
+from thrifty.errors import ConfigError, CostError, InferenceError, ThriftyWarning
+from thrifty.inference.abc import ABC
+from thrifty.inference.adjustment import Adjust
+from thrifty.inference.distances import Distance, as_distance
+from thrifty.inference.generations import Runner, as_runner, checked, concatenate
+from thrifty.inference.kernel_proposal import KernelProposal
+from thrifty.inference.observation import read_observation
+from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.penalties import Constant, Power, as_penalty
+from thrifty.priors import as_prior
+from thrifty.proposals import CostAware, Pool
+from thrifty.types import Array, Cost, Draws, Penalty, Prior, Simulations
+
+PILOT = 50  # runs that tell what a run costs, before a budget is spent on more
+TIMINGS = 1_000  # newest timings a cost model is fitted to: more take longer and change little
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What one generation did.
+
+    Attributes:
+        n: Runs.
+        cost: Their total cost.
+        epsilon: Tolerance of the pool after it.
+        ess: Effective draws of the pool within that tolerance.
+        acceptance: Share of this generation's runs within it.
+        proposal: Where the draws came from.
+    """
+
+    n: int
+    cost: float
+    epsilon: float
+    ess: float
+    acceptance: float
+    proposal: Prior | CostAware | KernelProposal
+
+
+@dataclass(frozen=True)
+class SMCStudy:
+    """The outcome of SMC-ABC.
+
+    Attributes:
+        posterior: Weighted draws at x_o.
+        simulations: All runs with their pooled weights: a table any other method can be fitted to.
+        generations: What each generation did.
+        stopped: Why it ended: "runs", "budget", "tolerance", "acceptance" or "generations".
+    """
+
+    posterior: WeightedPosterior
+    simulations: Simulations
+    generations: tuple[Generation, ...]
+    stopped: str
+
+    @property
+    def cost(self) -> float:
+        """Total cost of all runs."""
+        return float(sum(g.cost for g in self.generations))
+
+    def __str__(self) -> str:
+        rows = [f"{'generation':>10} {'runs':>7} {'cost':>10} {'epsilon':>10} {'ess':>7} {'accepted':>9}"]
+        for i, g in enumerate(self.generations):
+            rows.append(f"{i:>10} {g.n:>7} {g.cost:>10.4g} {g.epsilon:>10.4g} {g.ess:>7.0f} {g.acceptance:>9.1%}")
+        return "\n".join([*rows, f"stopped by {self.stopped}"])
+
+
+@dataclass(frozen=True)
+class SMCABC:
+    """Settings of SMC-ABC.
+
+    Args:
+        prior: The prior.
+        particles: Effective draws that the tolerance keeps: the accuracy of the posterior asked for.
+        size: Runs per generation; `particles` by default, which about halves the accepted volume each time.
+        epsilon: Stop when the tolerance reaches this.
+        min_acceptance: Stop when fewer of a generation's runs are accepted.
+        distance: As in `th.ABC`; the scale is frozen after generation 0.
+        penalty: g of the kernels; √c, the optimum for a fixed budget, by default.
+        adjust: Regression adjustment of the final draws.
+
+    Example:
+        >>> def simulator(theta, rng):
+        ...     return theta + 0.1 * rng.standard_normal(1)
+        >>> class Table:  # a runner of one's own: anything with simulate_many
+        ...     def simulate_many(self, draws, seed, start=0, workers=1):
+        ...         noise = np.random.default_rng([seed, start]).normal(size=draws.theta.shape)
+        ...         return th.Simulations.from_arrays(theta=draws.theta, x=draws.theta + 0.1 * noise)
+        >>> study = SMCABC(th.Uniform([0.0], [10.0]), particles=200).run(Table(), [3.0], n=2_000, seed=0)
+        >>> bool(abs(study.posterior.mean[0] - 3) < 0.05), study.stopped
+        (True, 'runs')
+    """
+
+    prior: Prior
+    particles: int = 300
+    size: int | None = None
+    epsilon: float | None = None
+    min_acceptance: float = 0.005
+    distance: Distance | Callable[[Array, Array], npt.ArrayLike] | None = None
+    penalty: Penalty | float = Power(0.5)  # noqa: RUF009 - frozen
+    adjust: Adjust = "none"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        object.__setattr__(self, "penalty", as_penalty(self.penalty))
+        ABC(self.prior, distance=self.distance, adjust=self.adjust)  # the same checks
+        if self.particles < 10 or (self.size is not None and self.size < 10):
+            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D23")
+        if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
+            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D21")
+        if not 0 <= self.min_acceptance < 1:
+            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D23")
+
+    def run(
+        self,
+        simulator: Any,
+        x_o: npt.ArrayLike,
+        *,
+        n: int | None = None,
+        budget: float | None = None,
+        cost: Cost | None = None,
+        seed: int = 0,
+        workers: int = 1,
+    ) -> SMCStudy:
+        """Run generations until n runs or the budget are used, or the tolerance or acceptance is reached.
+
+        Args:
+            simulator: A simulator, a model of `th.models`, or a `th.Campaign` (each generation a durable block).
+            x_o: The observation.
+            n: Total number of runs.
+            budget: Total cost, in the unit in which runs report it.
+            cost: Known expected cost; learned from the runs when left out.
+            seed: Of everything random.
+            workers: Local processes.
+        """
+        _check_stop(n, budget, self.epsilon)
+        loop = _Loop(self, as_runner(simulator, seed=seed, workers=workers), x_o, cost, seed)
+        return loop.run(n, budget)
+
+
+def _check_stop(n: int | None, budget: float | None, epsilon: float | None) -> None:
+    if n is None and budget is None and epsilon is None:
+        raise ConfigError("nothing says when to stop", code="D23", fix="give n=, budget= or SMCABC(epsilon=...)")
+    if n is not None and (n != int(n) or n < 1):
+        raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D23")
+    if budget is not None and not 0 < budget < np.inf:
+        raise ConfigError(f"budget must be a positive number, got {budget}", code="F03")
+
+
+class _Loop:
+    """The state of one run: the pool so far, and where the next generation comes from."""
+
+    def __init__(self, settings: SMCABC, runner: Runner, x_o: npt.ArrayLike, cost: Cost | None, seed: int) -> None:
+        self.settings, self.runner, self.cost, self.seed = settings, runner, cost, seed
+        self.x_o: Any = x_o
+        self.known_cost = cost is not None
+        self.size = settings.size or settings.particles
+        self.parts: list[Simulations] = []
+        self.proposals: list[Prior | CostAware | KernelProposal] = []
+        self.generations: list[Generation] = []
+        self.distance: Distance | None = None
+        self.distances = np.empty(0)
+        self.log_weights = np.empty(0)
+
+    @property
+    def used(self) -> int:
+        return len(self.distances)
+
+    @property
+    def spent(self) -> float:
+        return sum(g.cost for g in self.generations)
+
+    def run(self, n: int | None, budget: float | None) -> SMCStudy:
+        pilot = budget is not None and not self.known_cost
+        count = self._affordable(self._first(), PILOT if pilot else self.size, n, budget)
+        proposal: Prior | CostAware | KernelProposal = self._first()
+        while True:
+            self._generation(proposal, count)
+            stopped = self._stopped()
+            if not stopped:
+                proposal = self._next()
+                count = self._affordable(proposal, self.size, n, budget)
+                stopped = "" if count else ("runs" if n is not None and self.used >= n else "budget")
+            if stopped:
+                return self._study(stopped)
+
+    def _first(self) -> Prior | CostAware:
+        prior, penalty = self.settings.prior, as_penalty(self.settings.penalty)
+        return prior if self.cost is None else CostAware(prior, self.cost, penalty)
+
+    def _next(self) -> Prior | CostAware | KernelProposal:
+        if not self.known_cost:
+            self.cost = self._refitted_cost()
+        if self.used < self.size:  # still piloting: too few runs to follow
+            return self._first()
+        accepted = self.distances <= self.generations[-1].epsilon
+        theta = np.concatenate([p.theta for p in self.parts])[accepted]
+        penalty = as_penalty(self.settings.penalty) if self.cost is not None else Constant()
+        return KernelProposal.around(
+            self.settings.prior, theta, self.log_weights[accepted], penalty=penalty, cost=self.cost
+        )
+
+    def _refitted_cost(self) -> Cost | None:
+        theta = np.concatenate([p.theta for p in self.parts])[-TIMINGS:]
+        cost = np.concatenate([p.cost for p in self.parts])[-TIMINGS:]
+        timed = np.isfinite(cost) & (cost > 0)
+        if not timed.any():
+            return None
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ThriftyWarning)  # a poor cost model saves less and biases nothing
+                return fit_cost(theta[timed], cost[timed])
+        except CostError:  # too few timings yet: plain kernels for now
+            return self.cost
+
+    def _affordable(self, proposal: Any, size: int, n: int | None, budget: float | None) -> int:
+        """Runs of the next generation: what n and the *predicted* cost leave, never what single draws would cost."""
+        if n is not None:
+            size = min(size, n - self.used)
+        if budget is None:
+            return size
+        if self.cost is not None:
+            each = getattr(proposal, "expected_cost", None) or float("nan")
+        else:
+            each = self.spent / self.used if self.used else 0.0
+        return size if each == 0 else int(min(size, (budget - self.spent) / each))
+
+    def _generation(self, proposal: Prior | CostAware | KernelProposal, count: int) -> None:
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, len(self.generations))))
+        drawn = proposal.sample(count, rng)
+        draws = drawn if isinstance(drawn, Draws) else Draws(theta=drawn, names=self.settings.prior.names)
+        sims = checked(self.runner(draws, start=self.used), draws)
+        self.parts.append(sims)
+        self.proposals.append(proposal)
+        self._measure(sims)
+        pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.settings.prior)
+        self.log_weights = pool.log_weight(np.concatenate([p.theta for p in self.parts]))
+        epsilon, ess = self._tolerance()
+        self.generations.append(
+            Generation(
+                n=len(sims),
+                cost=float(np.nansum(sims.cost)),
+                epsilon=epsilon,
+                ess=ess,
+                acceptance=float(np.mean(self.distances[-len(sims) :] <= epsilon)),
+                proposal=proposal,
+            )
+        )
+
+    def _measure(self, sims: Simulations) -> None:
+        """Distances of the new runs; infinite for failed ones. The scale is frozen at the first generation."""
+        datasets = as_distance(self.settings.distance).datasets
+        x = sims.x if datasets else sims.x.reshape(len(sims), -1)
+        ok = sims.ok
+        if self.distance is None:
+            if not ok.any():
+                raise InferenceError(f"none of the {len(sims)} runs of generation 0 is valid", code="I24")
+            self.distance = as_distance(self.settings.distance).fit(x[ok], sims.log_weights[ok])
+            self.x_o = np.asarray(self.x_o, dtype=float) if datasets else read_observation(self.x_o, x.shape[1:])
+        new = np.full(len(sims), np.inf)
+        new[ok] = self.distance(x[ok], self.x_o)
+        self.distances = np.concatenate([self.distances, new])
+
+    def _tolerance(self) -> tuple[float, float]:
+        """The smallest epsilon, not below the target, whose accepted draws count as `particles`."""
+        order = np.argsort(self.distances, kind="stable")
+        order = order[np.isfinite(self.distances[order])]
+        weights = np.exp(self.log_weights[order] - self.log_weights[order].max())
+        total, squares = np.cumsum(weights), np.cumsum(weights**2)
+        effective = total**2 / squares
+        enough = np.flatnonzero(effective >= self.settings.particles)
+        # before the pool is that large, the nearer half steers
+        last = int(enough[0]) if len(enough) else max((len(order) - 1) // 2, 0)
+        epsilon = float(self.distances[order[last]])
+        if self.settings.epsilon is not None:
+            epsilon = max(epsilon, self.settings.epsilon)
+        last = int(np.searchsorted(self.distances[order], epsilon, side="right")) - 1
+        return epsilon, float(effective[last])
+
+    def _stopped(self) -> str:
+        last, target = self.generations[-1], self.settings.epsilon
+        if target is not None and last.epsilon <= target and last.ess >= self.settings.particles:
+            return "tolerance"
+        if len(self.generations) > 1 and last.acceptance < self.settings.min_acceptance:
+            return "acceptance"
+        return ""
+
+    def _study(self, stopped: str) -> SMCStudy:
+        pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.settings.prior)
+        table = concatenate(self.parts).reweighted(self.log_weights, pool)
+        epsilon = self.generations[-1].epsilon
+        method = ABC(self.settings.prior, epsilon=epsilon, distance=self.distance, adjust=self.settings.adjust)
+        return SMCStudy(method.fit(table).accepted(self.x_o), table, tuple(self.generations), stopped)

@@ -1,0 +1,186 @@
+"""A posterior at one observation, as weighted draws: what ABC, SMC-ABC and the pointwise methods give.
+
+    E[f(theta) | x_o] ≈ sum_i W_i f(theta_i),   W_i = w_i / sum w
+
+`sample` resamples the draws (systematically: a draw of weight W comes floor(nW) or ceil(nW) times), so that
+expectations keep the accuracy of the weights. `log_prob` is a weighted Gaussian kernel estimate over the
+parameters without bounds: smoother than the posterior by the bandwidth, good for plots and comparisons, and never
+used by `sample`, `mean` or `quantile`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty import weights as w
+from thrifty.errors import DataError, InferenceError
+from thrifty.inference.distances import chunks
+from thrifty.inference.transforms import BoxTransform
+from thrifty.types import Array, frozen, rows
+
+
+@dataclass(frozen=True)
+class WeightedPosterior:
+    """Weighted draws from the posterior at `x_o`.
+
+    Attributes:
+        theta: Parameters (n, p).
+        log_weights: Log posterior weights (n,), up to one constant.
+        x_o: The observation they belong to.
+        low, high: Bounds of the parameters (p,), infinite where there is none.
+        names: Parameter names, or empty.
+        epsilon: The tolerance, where there was one.
+        index: Row of the simulation table behind each draw (n,); draws that share one count once in `ess`.
+
+    Example:
+        >>> post = WeightedPosterior([[1.0], [2.0]], [0.0, np.log(3.0)], x_o=[0.0])
+        >>> post.mean.round(6).tolist(), round(post.ess, 3), post.sample(4, seed=0).shape
+        ([1.75], 1.6, (4, 1))
+    """
+
+    theta: Array
+    log_weights: Array
+    x_o: Array
+    low: Array = None  # type: ignore[assignment]
+    high: Array = None  # type: ignore[assignment]
+    names: tuple[str, ...] = ()
+    epsilon: float | None = None
+    index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        theta = frozen(rows(self.theta))
+        n, p = theta.shape
+        w.normalise(self.log_weights)  # refuses NaN, +inf and all zero
+        if np.shape(self.log_weights) != (n,):
+            raise DataError(f"log_weights has shape {np.shape(self.log_weights)}, expected ({n},)", code="W01")
+        index = np.arange(n) if self.index is None else self.index
+        for label, value, kind in (
+            ("theta", theta, np.float64),
+            ("log_weights", self.log_weights, np.float64),
+            ("x_o", self.x_o, np.float64),
+            ("low", np.full(p, -np.inf) if self.low is None else self.low, np.float64),
+            ("high", np.full(p, np.inf) if self.high is None else self.high, np.float64),
+            ("index", index, np.int64),
+        ):
+            object.__setattr__(self, label, frozen(value, kind))
+        object.__setattr__(self, "names", tuple(self.names))
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+    @property
+    def weights(self) -> Array:
+        """Normalised weights (n,), summing to one."""
+        return w.normalise(self.log_weights)
+
+    @property
+    def ess(self) -> float:
+        """Effective number of *runs*: (sum W)^2 / sum W^2, draws of one run added up first."""
+        return float(1 / np.square(self._by_run(self.weights)).sum())
+
+    @property
+    def mean(self) -> Array:
+        """Posterior mean (p,)."""
+        return self.weights @ self.theta
+
+    @property
+    def sd(self) -> Array:
+        """Posterior standard deviation (p,)."""
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def covariance(self) -> Array:
+        """Posterior covariance (p, p)."""
+        return w.covariance(self.theta, self.log_weights)
+
+    @property
+    def mean_se(self) -> Array:
+        """Monte Carlo standard error (p,) of `mean`: sqrt(sum W^2 (theta - mean)^2) over runs."""
+        return self.standard_error(self.theta - self.mean)
+
+    @property
+    def sd_se(self) -> Array:
+        """Monte Carlo standard error (p,) of `sd`, by the delta method."""
+        square = (self.theta - self.mean) ** 2
+        return self.standard_error(square - self.weights @ square) / (2 * self.sd)
+
+    def standard_error(self, centred: Array) -> Array:
+        """Standard error (d,) of the weighted mean of values (n, d) whose weighted mean is zero."""
+        parts = np.stack([self._by_run(column) for column in (centred * self.weights[:, None]).T])
+        return np.sqrt(np.square(parts).sum(1))
+
+    def quantile(self, q: npt.ArrayLike) -> Array:
+        """Posterior quantiles (len(q), p)."""
+        return w.quantile(self.theta, q, self.log_weights)
+
+    def sample(self, n: int, x_o: npt.ArrayLike | None = None, *, seed: int) -> Array:
+        """Draw (n, p), equally weighted, by systematic resampling."""
+        self._check(x_o)
+        return w.resample(self.theta, self.log_weights, n, rng=np.random.default_rng(seed))
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike | None = None) -> Array:
+        """Log of the weighted kernel density (k,) at theta (k, p); -inf outside the bounds.
+
+        The kernel is Gaussian over the parameters without bounds, with the draws' covariance times
+        h^2, h = (4 / (ess (p + 2)))^(1 / (p + 4)) (Silverman's rule with the effective size).
+        """
+        self._check(x_o)
+        box = BoxTransform(self.low, self.high)
+        theta = rows(theta, dim=box.dim)
+        out, inside = np.full(len(theta), -np.inf), box.inside(theta)
+        if inside.any():
+            z, points = box.to_unconstrained(theta[inside]), box.to_unconstrained(self.theta)
+            out[inside] = self._kernel(z, points) + box.log_jacobian_at(theta[inside])
+        return out
+
+    def _kernel(self, z: Array, points: Array) -> Array:
+        from scipy.special import logsumexp
+
+        p = points.shape[1]
+        covariance = w.covariance(points, self.log_weights)
+        if len(np.unique(points, axis=0)) <= p or np.linalg.matrix_rank(covariance) < p:
+            raise InferenceError(
+                f"{len(points)} draws do not span {p} parameters",
+                code="I22",
+                why="a kernel density needs a spread in every direction",
+                fix="accept more draws (larger epsilon) or add simulations",
+            )
+        width = (4 / (self.ess * (p + 2))) ** (1 / (p + 4))
+        root = np.linalg.inv(np.linalg.cholesky(covariance)) / width
+        a, b = z @ root.T, points @ root.T
+        log_norm = np.linalg.slogdet(root)[1] - 0.5 * p * np.log(2 * np.pi)
+        log_weights, out = np.log(np.maximum(self.weights, 1e-300)), np.empty(len(z))
+        for part in chunks(len(z), 8 * len(points)):
+            square = np.square(a[part]).sum(1)[:, None] + np.square(b).sum(1) - 2 * a[part] @ b.T
+            out[part] = logsumexp(log_weights - 0.5 * np.maximum(square, 0), axis=1)
+        return out + log_norm
+
+    def _by_run(self, values: Array) -> Array:
+        _, run = np.unique(self.index, return_inverse=True)
+        return np.asarray(np.bincount(run, weights=values), dtype=np.float64)
+
+    def _check(self, x_o: npt.ArrayLike | None) -> None:
+        if x_o is None:
+            return
+        given = np.asarray(x_o, dtype=np.float64)
+        if given.size != self.x_o.size or not np.allclose(given.ravel(), self.x_o.ravel(), rtol=1e-9, atol=0):
+            raise DataError(
+                f"these draws belong to x_o = {_short(self.x_o)}, not to {_short(given)}",
+                code="D13",
+                why="weighted draws answer for one observation only",
+                fix="leave x_o out, or fit a method that is reusable (th.ABC, th.NPE)",
+            )
+
+    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """A JSON recipe and plain arrays that rebuild the posterior."""
+        recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon}
+        return recipe, {k: getattr(self, k) for k in ("theta", "log_weights", "x_o", "low", "high", "index")}
+
+
+def _short(values: Array) -> str:
+    flat = ", ".join(f"{v:.4g}" for v in values.ravel()[:4])
+    return f"[{flat}{', …' if values.size > 4 else ''}]"
