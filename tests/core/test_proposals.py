@@ -94,7 +94,7 @@ TERRIBLE = {
     "inverted": lambda t: np.exp(-4 * t[:, 0]),
     "ragged": lambda t: 1 + 50 * (np.floor(t[:, 0] * 40) % 2) + t[:, 1],
     "wrong axis": lambda t: 1 + 50 * t[:, 1] ** 4,
-    "absurd scale": lambda t: 1e-9 * (1 + 1e4 * t[:, 0]),
+    "absurd scale": lambda t: 1e-9 * (1 + 1e3 * t[:, 0]),
 }
 
 

@@ -27,7 +27,7 @@ def random_cost(r: np.random.Generator, dim: int):
 
     def cost(theta):
         z = np.tanh(theta / scale)
-        return np.exp(2 * z @ slope + z**2 @ bend + 0.5 * np.sin(3 * z[:, 0] + phase))
+        return np.exp(1.5 * z @ slope + z**2 @ bend + 0.5 * np.sin(3 * z[:, 0] + phase))
 
     return cost
 
