@@ -70,7 +70,7 @@ def test_binary_digits_are_all_of_p():
     for p in (0.1, 0.5, 1 / 3, 2.0**-60, 0.9999999999999999):
         digits = _binary_digits(p)
         assert sum(2.0 ** -(i + 1) for i, d in enumerate(digits) if d) == p
-        assert set(digits.tolist()) <= {0, 2**64 - 1}
+        assert set(digits.tolist()) <= {0, 2**64 - 1} and len(digits) >= 64
 
 
 @pytest.mark.parametrize("beta", [0.03, 0.06])
@@ -138,6 +138,11 @@ def test_operations_count_words_updates_and_events(rng):
     words, drawn, start = bernoulli_graph(n, theta[2], start_of(run_rng))
     _, removals, updates = _outbreak(words, n, theta[0], theta[1], start)
     assert out.cost == drawn + updates + 2 * removals - 1
+
+
+def test_half_is_no_special_probability(rng):
+    drawn = [bernoulli_graph(1000, p, start_of(rng))[1] for p in (0.4999, 0.5, 0.75, 1.0)]
+    assert max(drawn) / min(drawn) < 1.05
 
 
 def test_cost_grows_with_the_edges(seed):
