@@ -2,7 +2,7 @@
 
 They are the oracles of the distributional tests and of the speed ratios in `benchmarks/models.py`. Each takes
 (theta, rng) and returns (statistics, operations) where the operations are those that the fast model counts.
-Two settings plant a known fault, for the tests that must notice it: `inverted_waiting` and `asymmetric`.
+Two settings plant a known fault, for the tests that must notice it: `inverted_waiting` and `one_way`.
 """
 
 from __future__ import annotations
@@ -77,11 +77,11 @@ def bernoulli_sir(
     *,
     population: int = 1000,
     bins: int = 10,
-    asymmetric: bool = False,
+    one_way: bool = False,
 ) -> Result:
     """Algorithm 4 with a numpy vector of pressures, one row of the matrix added or taken away per event."""
     beta, gamma_, edge = theta
-    graph = _graph(population, edge, rng, asymmetric=asymmetric)
+    graph = _graph(population, edge, rng, one_way=one_way)
     susceptible = np.ones(population, dtype=bool)
     susceptible[0] = False
     pressure = graph[0].astype(np.int64)
@@ -109,7 +109,7 @@ def bernoulli_sir_double_sum(
 ) -> Result:
     """Algorithm 4 as printed: the double sum over infectives and susceptibles is taken anew at each event."""
     beta, gamma_, edge = theta
-    graph = _graph(population, edge, rng, asymmetric=False)
+    graph = _graph(population, edge, rng, one_way=False)
     infectives, susceptibles, t, removed, events = [0], list(range(1, population)), 0.0, [], 0
     while infectives:
         pressure = graph[np.ix_(infectives, susceptibles)].sum(0)
@@ -146,13 +146,9 @@ def radio(theta: Array, rng: np.random.Generator, *, m: int = 50, bandwidth: flo
     return np.concatenate([logs.mean(0), logs.std(0, ddof=1)]), float(components)
 
 
-def _graph(population: int, edge: float, rng: np.random.Generator, *, asymmetric: bool) -> npt.NDArray[np.bool_]:
-    coins = rng.random((population, population)) < edge
-    np.fill_diagonal(coins, False)
-    if asymmetric:  # the published code's fault: i may reach j without j reaching i
-        return coins
-    upper = np.triu(coins)
-    return upper | upper.T
+def _graph(population: int, edge: float, rng: np.random.Generator, *, one_way: bool) -> npt.NDArray[np.bool_]:
+    upper = np.triu(rng.random((population, population)) < edge, k=1)
+    return upper if one_way else upper | upper.T
 
 
 def _statistics(removed: list[float], bins: int) -> Array:

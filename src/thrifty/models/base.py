@@ -202,7 +202,7 @@ def generator(rng: np.random.Generator | int) -> np.random.Generator:
         return np.random.default_rng(rng)
     raise DataError(
         f"rng must be a numpy Generator, got {type(rng).__name__}: {rng!r}",
-        code="D11",
+        code="S16",
         why="a run must be repeatable",
         fix="pass np.random.default_rng(seed)",
     )

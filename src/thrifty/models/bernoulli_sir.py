@@ -40,8 +40,8 @@ class BernoulliSIR(Model):
 
     Example:
         >>> out = th.models.BernoulliSIR().run([0.5, 0.5, 0.5], np.random.default_rng(1))
-        >>> out.x[0], bool(out.x[2:].sum() == out.x[0])
-        (1000.0, True)
+        >>> out.x[:1].tolist(), bool(out.x[2:].sum() == out.x[0])
+        ([1000.0], True)
     """
 
     prior: Prior = field(default_factory=lambda: Uniform([0.1] * 3, [1.0] * 3, names=("beta", "gamma", "edge")))  # type: ignore[arg-type]

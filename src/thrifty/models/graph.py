@@ -41,13 +41,17 @@ def as_matrix(words: Words, population: int) -> npt.NDArray[np.bool_]:
 
 
 def _binary_digits(p: float) -> Words:
-    """The digits of p < 1 behind the binary point, each as a full or an empty word; doubling a double is exact."""
-    digits = []
+    """The digits of p behind the binary point (0.111… for 1), each as a full or an empty word.
+
+    Doubling a double is exact, so these are all digits of p. Short ones are padded: a graph with p = 1/2 costs no less
+    than its neighbours.
+    """
+    digits = [_FULL] * 64 if p >= 1 else []
     while 0 < p < 1:
         p *= 2
         digits.append(_FULL if p >= 1 else 0)
         p -= p >= 1
-    return np.array(digits, dtype=np.uint64)
+    return np.array(digits + [0] * (64 - len(digits)), dtype=np.uint64)
 
 
 @kernel
@@ -65,7 +69,7 @@ def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple
                 open_ &= ~(bits ^ digit)  # equal digits: undecided
                 if open_ == 0:
                     break
-            words[row, column] = np.uint64(_FULL) if certain else below  # a uniform equal to p is not below it
+            words[row, column] = below | open_ if certain else below  # a uniform equal to p < 1 is not below it
     following = np.empty(3, dtype=np.uint64)
     for i in range(3):
         following[i], g = word(g)
