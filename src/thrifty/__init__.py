@@ -22,6 +22,7 @@ from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resamp
 
 if TYPE_CHECKING:
     from thrifty import models
+    from thrifty.campaign.campaign import Campaign
     from thrifty.campaign.inline import Inline
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
+    "Campaign": "thrifty.campaign.campaign",
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
     "Inline": "thrifty.campaign.inline",
@@ -43,6 +45,7 @@ _LAZY: dict[str, str] = {
 __all__ = [
     "AtLeast",
     "AtMost",
+    "Campaign",
     "Constant",
     "CostAware",
     "Custom",
