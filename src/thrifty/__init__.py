@@ -23,6 +23,8 @@ from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resamp
 if TYPE_CHECKING:
     from thrifty import models
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.command import Command
+    from thrifty.campaign.dask import Dask
     from thrifty.campaign.inline import Inline
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
     "Campaign": "thrifty.campaign.campaign",
+    "Command": "thrifty.campaign.command",
+    "Dask": "thrifty.campaign.dask",
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
     "Inline": "thrifty.campaign.inline",
@@ -46,9 +50,11 @@ __all__ = [
     "AtLeast",
     "AtMost",
     "Campaign",
+    "Command",
     "Constant",
     "CostAware",
     "Custom",
+    "Dask",
     "Draws",
     "Estimate",
     "FittedCost",

@@ -24,7 +24,7 @@ from thrifty.campaign.progress import ProgressMode
 from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
 from thrifty.campaign.results import to_simulations
 from thrifty.campaign.simulate import check_settings
-from thrifty.campaign.simulator import call_style
+from thrifty.campaign.simulator import bound, call_style
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.store import Store
 from thrifty.campaign.task import CostKind, Engine
@@ -77,15 +77,16 @@ class Campaign:
         m: int = 1,
         accept_changed: bool = False,
     ) -> None:
-        self.folder, self.simulator, self.accept_changed = Path(folder), simulator, accept_changed
+        self.folder, self.accept_changed = Path(folder), accept_changed
         self.prior = as_prior(prior)
-        call_style(simulator)
+        self.simulator = bound(simulator, self.prior.names)
+        call_style(self.simulator)
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
         self.price = Price.read(price) if price is not None else None
         settings = {
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
-            "prior": describe_prior(self.prior), "simulator": fingerprint(simulator),
+            "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
         }  # fmt: skip
         if Store.exists(self.folder):
             store = Store.open(self.folder, readonly=True)

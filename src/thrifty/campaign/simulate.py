@@ -15,7 +15,7 @@ from thrifty.campaign.limits import TimeLimit, checked_limit, lazy_log_factor
 from thrifty.campaign.loop import Ending, Loop, all_failed
 from thrifty.campaign.progress import ProgressMode, watcher
 from thrifty.campaign.schedule import Schedule
-from thrifty.campaign.simulator import call_style
+from thrifty.campaign.simulator import bound, call_style
 from thrifty.campaign.table import chosen_cost, columns, common_shape
 from thrifty.campaign.tally import Tally
 from thrifty.campaign.task import CostKind, Engine, Job, Outcome
@@ -83,6 +83,7 @@ def simulate(
     draws = draws if isinstance(draws, Draws) else Draws(theta=np.asarray(draws, dtype=np.float64))
     limit = checked_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
+    simulator = bound(simulator, draws.names)
     call_style(simulator)  # a wrong signature is said before anything starts
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
