@@ -22,6 +22,9 @@ from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resamp
 
 if TYPE_CHECKING:
     from thrifty import distances, likelihoods, metrics, models
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.command import Command
+    from thrifty.campaign.dask import Dask
     from thrifty.campaign.inline import Inline
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
@@ -51,7 +54,10 @@ if TYPE_CHECKING:
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
     "ABC": "thrifty.inference.abc",
+    "Campaign": "thrifty.campaign.campaign",
     "Classifier": "thrifty.inference.recipes",
+    "Command": "thrifty.campaign.command",
+    "Dask": "thrifty.campaign.dask",
     "Ensemble": "thrifty.inference.ensemble",
     "FittedCost": "thrifty.costs",
     "GaussianProcess": "thrifty.costs",
@@ -89,10 +95,13 @@ __all__ = [
     "ABC",
     "AtLeast",
     "AtMost",
+    "Campaign",
     "Classifier",
+    "Command",
     "Constant",
     "CostAware",
     "Custom",
+    "Dask",
     "Draws",
     "Ensemble",
     "Estimate",

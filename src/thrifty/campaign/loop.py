@@ -21,6 +21,8 @@ from thrifty.campaign.task import Engine, Job, Outcome, Report, Task
 from thrifty.errors import SimulatorError
 
 DEATHS = 3  # of its own: one may be the machine's fault, two bad luck
+WAIT = 0.1  # seconds between looks at signals and gates
+ADMISSION = 0.5  # seconds of work per slot admitted (and committed) at once: one sync per half second
 FAIL_FAST = 20  # first runs that all fail: the simulator is broken, not unlucky
 Ending = Literal["done", "budget", "interrupted", "timeout", "deadline"]
 
@@ -36,16 +38,20 @@ class Sink(Protocol):
         """Make what is buffered safe if it is time; the number of runs made safe."""
         ...
 
-    def admitted(self, tasks: Sequence[Task]) -> None:
-        """Told before a bundle starts."""
+    def admitted(self, last: int) -> None:
+        """Commit that every draw up to this index will be completed; called before any of them starts."""
         ...
 
 
 class Gate(Protocol):
-    """Decides, from the past alone, whether another bundle may start."""
+    """Decides, from the past alone, whether more runs may be admitted."""
 
     def admit(self, *, spent: float, now: float) -> bool:
         """Never sees the parameters of the next run."""
+        ...
+
+    def late(self, *, now: float) -> bool:
+        """True when nothing more may start before a hard deadline, not even what was admitted."""
         ...
 
     def cut(self, *, now: float) -> bool:
@@ -60,6 +66,10 @@ class Watcher(Protocol):
         """Called after each wait."""
         ...
 
+    def say(self, text: str) -> None:
+        """Something the person must see now."""
+        ...
+
 
 class Open:
     """The gate without budget."""
@@ -67,6 +77,10 @@ class Open:
     def admit(self, *, spent: float, now: float) -> bool:
         """Always."""
         return True
+
+    def late(self, *, now: float) -> bool:
+        """Never."""
+        return False
 
     def cut(self, *, now: float) -> bool:
         """Never."""
@@ -87,11 +101,14 @@ class Loop:
     price: Callable[[Outcome], float] = lambda outcome: outcome.cpu
     fail_fast: bool = False
     spent: float = 0.0
+    predicted_price: float = 0.0  # of one predicted unit, so that what is in flight counts against the budget
+    in_flight: float = 0.0
     differs: int | None = None  # an index that gave two answers
     _deaths: Counter[int] = field(default_factory=Counter)
     _statuses: Counter[str] = field(default_factory=Counter)
     _first_error: str = ""
     _timed_out: Outcome | None = None
+    _told: bool = False
 
     def run(self, interrupts: Interrupts) -> Ending:
         """Until nothing is left, admission ends, or a signal says so."""
@@ -103,27 +120,45 @@ class Loop:
             self.sink.flush(force=True)
 
     def _run(self, interrupts: Interrupts) -> Ending:
-        ending: Ending = "done"
         while True:
-            if interrupts.stop or self.gate.cut(now=self.engine.clock()):
-                return "interrupted" if interrupts.stop else "deadline"
-            if interrupts.drain or self._timed_out:
-                ending = "interrupted" if interrupts.drain else "timeout"
-            elif ending == "done":
-                ending = self._fill()
+            if interrupts.stop:
+                return "interrupted"
+            if self.gate.cut(now=self.engine.clock()):
+                return "deadline"
+            ending = self._closed(interrupts) or self._fill()
             if self.engine.free == self.engine.slots:
                 return ending
-            self._collect(self.engine.wait(0.1))
+            self._collect(self.engine.wait(WAIT))
+
+    def _closed(self, interrupts: Interrupts) -> Ending | None:
+        """Why nothing more may start, if so; what runs is finished first."""
+        if interrupts.drain:
+            if self.watcher is not None and not self._told:
+                running = self.engine.slots - self.engine.free
+                self.watcher.say(
+                    f"finishing {running} running bundle{'s' * (running != 1)}; press Ctrl-C again to stop now"
+                    " (they will run again later)"
+                )
+            self._told = True
+            return "interrupted"
+        if self._timed_out:
+            return "timeout"
+        return "deadline" if self.gate.late(now=self.engine.clock()) else None
 
     def _fill(self) -> Ending:
-        """Give every free slot a bundle while the gate is open."""
+        """Give every free slot a bundle; what was admitted always runs, more is admitted while the gate is open."""
         while self.engine.free > 0 and len(self.schedule):
-            if not self.gate.admit(spent=self.spent, now=self.engine.clock()):
-                return "budget"
+            if not self.schedule.ready:
+                if not self.gate.admit(spent=self.spent + self.in_flight, now=self.engine.clock()):
+                    return "budget"
+                self.sink.admitted(self.schedule.admit(seconds=ADMISSION * self.engine.slots))
             bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
-            self.sink.admitted(bundle)
+            self.in_flight += self._predicted(bundle)
             self.engine.submit(bundle)
         return "done"
+
+    def _predicted(self, tasks: Sequence[Task]) -> float:
+        return self.predicted_price * sum(task.predicted for task in tasks) if self.schedule.known else 0.0
 
     def _collect(self, reports: Sequence[Report]) -> None:
         kept: list[Outcome] = []
@@ -140,6 +175,7 @@ class Loop:
 
     def _judge(self, report: Report) -> list[Outcome]:
         tasks = {task.index: task for task in report.tasks}
+        self.in_flight -= self._predicted(report.tasks)
         kept = [o for outcome in report.outcomes if (o := self._finished(outcome, tasks[outcome.index]))]
         done = {outcome.index for outcome in report.outcomes}
         left = [task for task in report.tasks if task.index not in done]

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.command import ProgramCrashError
 from thrifty.campaign.seeds import NOISE, program_seed, stream
 from thrifty.campaign.simulator import adapt, as_numbers
 from thrifty.campaign.task import Job, Outcome, Task
@@ -76,8 +77,10 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     x, reported, status, error = None, float("nan"), "ok", ""
     try:
         x, reported = _realisations(call, job, task.index, theta)
+    except ProgramCrashError as problem:
+        status, error = "crashed", str(problem)[-ERROR_CHARACTERS:]
     except Exception as problem:
-        status, error = "error", _explain(problem, theta)
+        status, error = "error", _explain(problem)
     except (SystemExit, KeyboardInterrupt) as problem:
         status, error = "error", f"{type(problem).__name__}: {problem}"
     wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
@@ -113,7 +116,7 @@ def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
     return x, "ok", ""
 
 
-def _explain(problem: Exception, theta: Array) -> str:
+def _explain(problem: Exception) -> str:
     if isinstance(problem, ThriftyError):
         return str(problem)[:ERROR_CHARACTERS]
     text = "".join(traceback.format_exception(problem)[-8:])
@@ -131,9 +134,11 @@ class _Memory:
 
     def __init__(self) -> None:
         self._reset_at, self._peak = -1.0, 0
+        self.child = 0  # peak of external programs, as the kernel reports it when they end
 
     def begin(self, now: float) -> None:
         """Forget the mark, unless that was done a moment ago."""
+        self.child = 0
         if now - self._reset_at > 0.05:
             self._reset_at, self._peak = now, 0
             with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
@@ -143,7 +148,7 @@ class _Memory:
         """Read the mark, unless the run was short and it was read a moment ago."""
         if self._peak == 0 or wall > 0.005:
             self._peak = _high_water_mark()
-        return self._peak
+        return max(self._peak, self.child)
 
 
 MEMORY = _Memory()

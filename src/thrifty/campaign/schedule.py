@@ -1,9 +1,9 @@
 """In which order runs start, and how many travel together.
 
 Longest predicted first fills many workers evenly (random order costs 1.5 times the ideal makespan at
-1,000 workers and a 1000-fold cost range). It is harmless only inside a committed block that will be
-completed: where a budget may stop admission, runs start in plan order. Runs of milliseconds travel in
-bundles, sized by their predicted time and never larger than a worker's share of a third of what is left.
+1,000 workers and a 1000-fold cost range). It is harmless only among runs that will all be completed: the
+first `must` of a schedule. Behind them, under a budget, runs are admitted in plan order. Runs of milliseconds
+travel in bundles, sized by predicted time and never larger than a worker's share of a third of what is left.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ class Schedule:
         index: Plan indices (n,).
         theta: Parameters (n, p).
         predicted: Predicted cost in seconds (n,), or None.
-        longest_first: Order inside a committed block.
+        must: How many of the first rows will be completed whatever happens; all, when left out.
         limit: Time limit, if any.
         seed: Campaign seed, for the lazy coin.
+        probe: Index to run twice, as a test of its seed.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class Schedule:
         theta: Array,
         *,
         predicted: Array | None = None,
-        longest_first: bool = True,
+        must: int | None = None,
         limit: TimeLimit | None = None,
         seed: int = 0,
         probe: int | None = None,
@@ -48,17 +49,36 @@ class Schedule:
         self.index, self.theta, self.limit, self.seed, self.probe = index, theta, limit, seed, probe
         self.known = predicted is not None and bool(np.isfinite(predicted).all())
         self.predicted = np.asarray(predicted, dtype=np.float64) if self.known else np.ones(len(index))
-        order = np.argsort(-self.predicted, kind="stable") if self.known and longest_first else np.arange(len(index))
-        self._order = order
+        self._open = len(index) if must is None else must
+        self._order = np.arange(len(index))
+        if self.known:
+            self._order[: self._open] = np.argsort(-self.predicted[: self._open], kind="stable")
         self._next = 0
         self._again: deque[Task] = deque()  # after a death or loss, first in line
         self._alone: deque[Task] = deque()  # suspects, one by one
         self._later: deque[Task] = deque()  # extended limits, last
         self.left = float(self.predicted.sum())
         self._wall, self._units = 0.0, 0.0
+        self._started: dict[int, float] = {}
+        self.learned, self._logs, self._log_squares = 0, 0.0, 0.0
 
     def __len__(self) -> int:
         return len(self._order) - self._next + len(self._again) + len(self._alone) + len(self._later)
+
+    @property
+    def ready(self) -> bool:
+        """Whether something admitted waits to start."""
+        return bool(self._again or self._alone or self._later) or self._next < self._open
+
+    def admit(self, *, seconds: float) -> int:
+        """Admit the next runs of about `seconds` in plan order, one at least; the last index admitted."""
+        room = seconds / (self.pace or np.inf)
+        filled = float(self.predicted[self._open])
+        self._open += 1
+        while self._open < len(self._order) and filled + self.predicted[self._open] <= room:
+            filled += float(self.predicted[self._open])
+            self._open += 1
+        return int(self.index[self._open - 1])
 
     @property
     def pace(self) -> float | None:
@@ -70,6 +90,31 @@ class Schedule:
     def learn(self, outcome: Outcome, units: float) -> None:
         """Take a measured time into the pace; old ones fade so that the pace follows the machine."""
         self._wall, self._units = 0.999 * self._wall + outcome.wall, 0.999 * self._units + units
+        if outcome.wall > 0 and units > 0:
+            ratio = float(np.log(outcome.wall / units))
+            self.learned, self._logs, self._log_squares = (
+                self.learned + 1,
+                self._logs + ratio,
+                self._log_squares + ratio**2,
+            )
+        self._started.pop(outcome.index, None)
+
+    @property
+    def spread(self) -> float:
+        """Standard deviation of log(measured/predicted) so far; one before it is known."""
+        if self.learned < 5:
+            return 1.0
+        mean = self._logs / self.learned
+        return float(np.sqrt(max(self._log_squares / self.learned - mean**2, 0.0)))
+
+    def outstanding(self) -> tuple[float, float]:
+        """Predicted cost of all that is not finished, and the sum of its squares."""
+        waiting = self.predicted[self._order[self._next : self._open]]
+        running = np.array(
+            [*self._started.values(), *(t.predicted for t in (*self._again, *self._alone, *self._later))]
+        )
+        both = np.concatenate([waiting, running])
+        return float(both.sum()), float((both**2).sum())
 
     def take(self, *, seconds: float, slots: int) -> list[Task]:
         """The next bundle of about `seconds`, empty when nothing is left."""
@@ -77,13 +122,13 @@ class Schedule:
             return [self._alone.popleft()]
         if self._again:
             return [self._again.popleft()]
-        if self._next == len(self._order):
+        if self._next == self._open:
             return [self._later.popleft()] if self._later else []
         room = 0.0
         if self.pace is not None and self.pace > 0:
             room = min(seconds / self.pace, self.left / (3 * slots))
         bundle, filled = [], 0.0
-        while self._next < len(self._order) and len(bundle) < LARGEST_BUNDLE:
+        while self._next < self._open and len(bundle) < LARGEST_BUNDLE:
             row = int(self._order[self._next])
             if bundle and filled + self.predicted[row] > room:
                 break
@@ -91,6 +136,7 @@ class Schedule:
             filled += self.predicted[row]
             self._next += 1
         self.left -= filled
+        self._started.update((task.index, task.predicted) for task in bundle)
         return bundle
 
     def again(self, tasks: Sequence[Task], *, alone: bool = False) -> None:

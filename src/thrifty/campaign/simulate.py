@@ -15,9 +15,10 @@ from thrifty.campaign.limits import TimeLimit, checked_limit, lazy_log_factor
 from thrifty.campaign.loop import Ending, Loop, all_failed
 from thrifty.campaign.progress import ProgressMode, watcher
 from thrifty.campaign.schedule import Schedule
-from thrifty.campaign.simulator import call_style
+from thrifty.campaign.simulator import bound, call_style
 from thrifty.campaign.table import chosen_cost, columns, common_shape
-from thrifty.campaign.task import CostKind, Engine, Job, Outcome, Task
+from thrifty.campaign.tally import Tally
+from thrifty.campaign.task import CostKind, Engine, Job, Outcome
 from thrifty.campaign.workers import Processes
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.types import Array, Draws, Simulations
@@ -39,7 +40,7 @@ class Memory:
         """In memory everything is as safe as it will be."""
         return len(self.outcomes)
 
-    def admitted(self, tasks: Sequence[Task]) -> None:
+    def admitted(self, last: int) -> None:
         """Nothing to note."""
 
 
@@ -82,11 +83,12 @@ def simulate(
     draws = draws if isinstance(draws, Draws) else Draws(theta=np.asarray(draws, dtype=np.float64))
     limit = checked_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
+    simulator = bound(simulator, draws.names)
     call_style(simulator)  # a wrong signature is said before anything starts
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
-    with Interrupts() as interrupts, watcher(progress, total=len(draws)) as watching:
+    with Interrupts() as interrupts, watcher(progress, tally=_tally(draws, cost)) as watching:
         loop = Loop(
             engine,
             Job(simulator, seed, m, warm_up=True),
@@ -100,6 +102,12 @@ def simulate(
     sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed)
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
     return _reported(sims, loop, ending)
+
+
+def _tally(draws: Draws, cost: CostKind) -> Tally:
+    weights = draws.log_weights
+    unit = "s" if cost != "reported" else "reported"
+    return Tally(len(draws), price=lambda o: o.cost(cost), unit=unit, weight_of=lambda index: float(weights[index]))
 
 
 def check_settings(*, cost: str, m: int, seed: int) -> None:

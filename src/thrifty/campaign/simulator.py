@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -71,6 +71,12 @@ def call_style(simulator: Callable[..., Any]) -> Style:
     if second.name == "seed":
         return "seed"
     return "rng" if second.name == "rng" or len(required) == 2 else "theta"
+
+
+def bound(simulator: Any, names: Sequence[str]) -> Any:
+    """The simulator, told the names of the parameters if it wants them (`th.Command` does)."""
+    bind = getattr(simulator, "bound", None)
+    return bind(names) if callable(bind) else simulator
 
 
 def adapt(simulator: Callable[..., Any]) -> Callable[[Array, np.random.SeedSequence, int], Any]:

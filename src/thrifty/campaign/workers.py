@@ -56,6 +56,8 @@ class Slot:
         except RuntimeError:
             self.renew()
             future = self.pool.schedule(run_bundle, args=(tasks,))
+        with contextlib.suppress(AttributeError):  # no successor in this pool: a death replaces the whole pool
+            self.pool._pool_manager.worker_manager.workers_number = 0
         future.add_done_callback(lambda done: self.events.put((self, epoch, done)))
 
     def renew(self) -> None:
@@ -65,9 +67,9 @@ class Slot:
 
     def end(self) -> None:
         """Kill the worker's process group; the pool's threads are joined in the background."""
-        self.kill()
         pool = self.pool
         pool.stop()
+        self.kill()
         threading.Thread(target=pool.join, daemon=True).start()
 
     def kill(self) -> None:
@@ -112,6 +114,7 @@ class Processes:
         self._slots: list[Slot] = []
         self._events: queue.SimpleQueue[tuple[Slot, int, Any]] = queue.SimpleQueue()
         self._warden: Warden | None = None
+        self.stopped = False
 
     @property
     def slots(self) -> int:
@@ -132,7 +135,7 @@ class Processes:
         """Pack the simulator; workers start with their first bundle."""
         self._payload = pack(job)
         self._name = name_of(job.simulator)
-        self._warden = Warden()
+        self._warden, self.stopped = Warden(), False
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Give a bundle to an idle worker, or to a new one."""
@@ -158,9 +161,10 @@ class Processes:
 
     def stop(self) -> None:
         """Kill all workers and what they started, and wait until they are gone."""
-        for slot in self._slots:
+        self.stopped = True
+        slots, self._slots = self._slots, []
+        for slot in slots:
             slot.end()
-        self._slots = []
         if self._warden is not None:
             self._warden.close()
             self._warden = None

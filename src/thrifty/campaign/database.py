@@ -1,0 +1,84 @@
+"""The SQLite file of a campaign: its tables, how it is opened, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from thrifty.errors import CampaignError, DamagedStoreError, StorageError
+
+FORMAT = 1
+APPLICATION = 0x74687266  # "thrf"
+NAME = "store.sqlite"
+SCHEMA = {
+    "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT, sum INTEGER)",
+    "parts": "CREATE TABLE parts (id INTEGER PRIMARY KEY, kind TEXT, recipe TEXT, sum INTEGER)",
+    "blocks": "CREATE TABLE blocks (id INTEGER PRIMARY KEY, part INTEGER, first INTEGER, n INTEGER, mode TEXT,"
+    " admitted INTEGER, sum INTEGER)",
+    "plan": "CREATE TABLE plan (idx INTEGER PRIMARY KEY, block INTEGER, theta BLOB, log_weight REAL, predicted REAL,"
+    " coin REAL, sum INTEGER)",
+    "runs": "CREATE TABLE runs (idx INTEGER PRIMARY KEY, status TEXT, shape TEXT, x BLOB, wall REAL, cpu REAL,"
+    " memory INTEGER, reported REAL, host TEXT, attempt INTEGER, error TEXT, time_limit REAL, policy TEXT,"
+    " finished REAL, sum INTEGER)",
+    "sessions": "CREATE TABLE sessions (id INTEGER PRIMARY KEY, started REAL, elapsed REAL, host TEXT, pid INTEGER,"
+    " note TEXT)",
+}
+
+
+@contextlib.contextmanager
+def explained(folder: Path) -> Iterator[None]:
+    """Turn sqlite's errors into ours: damage, a full disk, a read-only folder."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        text = str(error)
+        if any(word in text for word in ("malformed", "not a database", "corrupt")):
+            raise DamagedStoreError(
+                f"{folder / NAME} is damaged: {text}",
+                code="V03",
+                fix="Campaign(folder, simulator, prior).verify(repair=True) keeps what is whole and re-runs the rest",
+            ) from None
+        why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
+        reason = next((words for key, words in why.items() if key in text), text)
+        raise StorageError(
+            f"cannot write to {folder}: {reason}",
+            code="V06",
+            why="runs recorded so far are safe; runs in flight will run again",
+            fix="make room and call run() again",
+        ) from None
+
+
+def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
+    """Open the file without trusting anything in its schema."""
+    mode = "ro" if readonly else "rwc"
+    db = sqlite3.connect(f"{(folder / NAME).absolute().as_uri()}?mode={mode}", uri=True, timeout=30)
+    db.execute("PRAGMA trusted_schema = OFF")
+    db.execute("PRAGMA cell_size_check = ON")
+    if not readonly:
+        # write-ahead log where the file system shares memory between processes, else sqlite keeps its rollback journal
+        with contextlib.suppress(sqlite3.OperationalError):
+            db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")  # groups of commits twice a second: a sync costs about 1 %
+    return db
+
+
+def check(db: sqlite3.Connection, folder: Path) -> None:
+    """Refuse a store that is newer than this version, or whose tables are not exactly ours."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > FORMAT:
+        raise CampaignError(
+            f"store format {version} of {folder} was written by a newer thrifty; this one knows {FORMAT}",
+            code="V04",
+            fix="upgrade thrifty; nothing was changed",
+        )
+    found = dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
+    found = {name: sql for name, sql in found.items() if not name.startswith("sqlite_autoindex")}
+    if found != SCHEMA:
+        odd = sorted(set(found) ^ set(SCHEMA)) or sorted(k for k in SCHEMA if found.get(k) != SCHEMA[k])
+        raise CampaignError(
+            f"refusing {folder}: its tables are not those of a campaign ({', '.join(odd)[:200]})",
+            code="V07",
+            why="a foreign table, view or trigger could change what is read or written",
+        )

@@ -1,0 +1,216 @@
+"""One session of a campaign: pending runs in, the loop, recorded runs out, and what must be said afterwards."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.campaign.budget import Budget, ClockGate, CostGate, Gates, reserve, seconds
+from thrifty.campaign.failures import describe_where
+from thrifty.campaign.interrupts import Interrupts
+from thrifty.campaign.limits import TimeLimit
+from thrifty.campaign.loop import Ending, Loop, all_failed
+from thrifty.campaign.progress import ProgressMode, watcher
+from thrifty.campaign.reading import Table, known_shape, read_table
+from thrifty.campaign.recorder import Recorder
+from thrifty.campaign.rows import read_theta
+from thrifty.campaign.schedule import Schedule
+from thrifty.campaign.simulate import GATE, not_deterministic
+from thrifty.campaign.store import Store
+from thrifty.campaign.tally import Tally
+from thrifty.campaign.task import CostKind, Engine, Job, Outcome
+from thrifty.errors import CampaignError, DamagedStoreError, SimulatorError, warn
+from thrifty.types import Array
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Planned runs without a result: first those that will be completed, then, under a budget, the others in order."""
+
+    index: npt.NDArray[np.int64]
+    theta: Array
+    predicted: Array
+    must: int
+
+    @classmethod
+    def of(cls, store: Store, dim: int, *, modes: tuple[str, ...]) -> Pending:
+        """Pending runs of the blocks with these modes."""
+        blocks = {block["id"]: block for block in store.blocks() if block["mode"] in modes}
+        rows = [row for row in store.plan_rows(pending=True) if row[1] in blocks]
+        theta = [read_theta(row, dim) for row in rows]
+        damaged = [row[0] for row, values in zip(rows, theta, strict=True) if values is None]
+        if damaged:
+            raise DamagedStoreError(
+                f"{len(damaged)} planned runs of {store.folder} fail their checksum (first {damaged[0]})",
+                code="V03",
+                fix="verify(repair=True) draws them again",
+            )
+        admitted = np.array([row[0] - blocks[row[1]]["first"] < blocks[row[1]]["admitted"] for row in rows], dtype=bool)
+        order = np.concatenate([np.flatnonzero(admitted), np.flatnonzero(~admitted)])
+        return cls(
+            index=np.array([row[0] for row in rows], dtype=np.int64)[order],
+            theta=np.array(theta, dtype=np.float64).reshape(len(rows), dim)[order],
+            predicted=np.array([np.nan if row[4] is None else row[4] for row in rows], dtype=np.float64)[order],
+            must=int(admitted.sum()),
+        )
+
+
+@dataclass
+class Driver:
+    """Drives runs through the loop into the store."""
+
+    store: Store
+    simulator: Callable[..., Any]
+    engine: Engine
+    settings: dict[str, Any]
+    limit: TimeLimit | None
+    progress: ProgressMode
+    kind: CostKind
+    scale: float
+    unit: str
+    weigh: Callable[[], tuple[Table, Array]]
+    _loop: Loop | None = None
+
+    def run(
+        self,
+        pending: Pending,
+        *,
+        first: bool = False,
+        budget: Budget | None = None,
+        deadline: str | float | None = None,
+    ) -> Ending:
+        """Run until done, stopped or out of budget; signals end the call after everything is safe."""
+        if not len(pending.index):
+            return "done"
+        schedule = Schedule(
+            pending.index,
+            pending.theta,
+            predicted=pending.predicted,
+            must=pending.must,
+            limit=self.limit,
+            seed=self.settings["seed"],
+            probe=int(pending.index.min()) if first else None,
+        )
+        policy = None if self.limit is None else json.dumps(asdict(self.limit))
+        recorder = Recorder(self.store, policy=policy, session=self.store.begin_session(type(self.engine).__name__))
+        spend = budget.spent_on if budget is not None else lambda outcome: outcome.cpu
+        job = Job(self.simulator, self.settings["seed"], self.settings["m"], warm_up=True)
+        with Interrupts() as interrupts, watcher(self.progress, tally=self._tally(pending, budget)) as watching:
+            self._loop = Loop(
+                self.engine,
+                job,
+                schedule,
+                recorder,
+                limit=self.limit,
+                gate=self._gate(schedule, budget, deadline),
+                watcher=watching,
+                price=spend,
+                fail_fast=first,
+                spent=self._spent(budget),
+                predicted_price=budget.per_unit if budget is not None and budget.of == self.kind else 0.0,
+            )
+            ending = self._loop.run(interrupts)
+        if self._loop.differs is not None and self.settings.get("deterministic", True):
+            self.store.put("deterministic", False)
+            warn(not_deterministic(self._loop.differs), stacklevel=4)
+        safe = int(self.store.totals()["done"])
+        interrupts.raise_if_caught(f"stopped. {safe:,} runs are safe on disk. Calling run() again continues.")
+        return ending
+
+    def after_pilot(self, names: tuple[str, ...]) -> None:
+        """Freeze the shape of outputs, and refuse what cannot be learned from."""
+        table = read_table(self.store, dim=len(names))
+        done = table.status != "pending"
+        counts = Counter(table.status[done].tolist())
+        if counts.total() and not counts["ok"] and not counts["timeout"]:
+            raise all_failed(counts, self._loop._first_error if self._loop else "")
+        ok = table.status == "ok"
+        if ok.sum() >= 10 and np.ptp(table.x[ok].reshape(int(ok.sum()), -1), axis=0).max() == 0:
+            raise SimulatorError(
+                f"output is identical for all {int(ok.sum())} pilots",
+                code="S08",
+                why="nothing can be learned from it",
+                fix="does the simulator read its parameters and its rng?",
+            )
+        if "shape" not in self.settings and ok.any():
+            self.store.put("shape", list(known_shape(self.store)))
+
+    def extend_timeouts(self) -> None:
+        """Under "extend", earlier time-outs are pending again when the limit is now longer."""
+        if self.limit is None or self.limit.on_timeout != "extend":
+            return
+        table = read_table(self.store, dim=self.settings_dim, outputs=False)
+        again = (table.status == "timeout") & (table.cut < self.limit.seconds)
+        self.store.forget(table.index[again].tolist())
+
+    @property
+    def settings_dim(self) -> int:
+        """Number of parameters."""
+        return len(self.settings["prior"]["names"])
+
+    def finish(self, ending: Ending) -> None:
+        """What the reader must know at the end of a run."""
+        late = self._loop.timed_out if self._loop is not None else None
+        if ending == "timeout" and late is not None:
+            raise CampaignError(
+                f"run {late.index} passed the time limit ({late.error}) and on_timeout is 'stop'",
+                code="V08",
+                fix="run() again with lazy, extend, restrict or weight, or a longer limit",
+            )
+        table, log_weights = self.weigh()
+        failed = table.done & (table.status != "ok")
+        mass = failed_mass(log_weights, failed, table.done)
+        if mass > GATE:
+            where = describe_where(table.theta[table.done], failed[table.done], tuple(self.settings["prior"]["names"]))
+            warn(
+                f"{int(failed.sum())} of {int(table.done.sum())} runs failed{', ' + where if where else ''}"
+                f" ({100 * mass:.1f} % of prior mass). The posterior is conditional on finishing.",
+                stacklevel=4,
+            )
+
+    def _spent(self, budget: Budget | None) -> float:
+        return 0.0 if budget is None else self.store.totals()[budget.of] * budget.per_unit
+
+    def _gate(self, schedule: Schedule, budget: Budget | None, deadline: str | float | None) -> Gates:
+        gates: list[CostGate | ClockGate] = []
+        now = self.engine.clock()
+        if budget is not None and budget.of == "elapsed":
+            gates.append(ClockGate(now + budget.amount - self.store.totals()["elapsed"]))
+        elif budget is not None:
+            gates.append(CostGate(budget.amount))
+        if deadline is not None:
+            left = reserve(schedule.predicted, schedule.pace or 0.0) if schedule.known else 0.0
+            gates.append(ClockGate(now + seconds(deadline), reserve=left, hard=True))
+        return Gates(gates)
+
+    def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
+        table, log_weights = self.weigh()
+        done = table.done
+        known = dict(zip(table.index.tolist(), log_weights.tolist(), strict=True))
+        kind, scale = self.kind, self.scale
+
+        def price(outcome: Outcome) -> float:
+            return outcome.cost(kind) * scale
+
+        cost = table.cost(kind)[done] * scale
+        earlier = (cost, log_weights[done], table.status[done] != "ok")
+        total = int(done.sum()) + len(pending.index)
+        shown = budget.amount if budget is not None and budget.of == kind else None
+        return Tally(
+            total, price=price, unit=self.unit, weight_of=lambda i: known.get(i, 0.0), earlier=earlier, budget=shown
+        )
+
+
+def failed_mass(log_weights: Array, failed: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_]) -> float:
+    """Share of prior mass of the runs that failed."""
+    weights = log_weights[done]
+    if not len(weights) or not np.isfinite(weights).any():
+        return 0.0
+    weights = np.exp(weights - weights.max())
+    return float(weights[failed[done]].sum() / weights.sum())

@@ -1,0 +1,146 @@
+"""What to run: fit and freeze the cost, choose the penalty, test that weighted draws restore the prior.
+
+The default is the square root of cost, the best penalty for a fixed budget whatever the prior and the cost, with the
+pilot as its prior share. Where cost is flat nothing can be saved: then the plan says so and samples plainly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thrifty.campaign.tally import amount
+from thrifty.costs import FittedCost, fit_cost
+from thrifty.errors import CostError, SelfCheckError
+from thrifty.penalties import Penalty, Power, as_penalty
+from thrifty.proposals import CostAware, Mixture
+from thrifty.recovery import prior_recovery
+from thrifty.tradeoff import Tradeoff, tradeoff
+from thrifty.types import Array, Prior
+
+SELF_CHECK = 1e-6  # p-value: planted faults give less than 1e-12, and one honest plan in a million is refused
+PILOTS_PER_PARAMETER = 4
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `Campaign.plan` decided; printing it shows the quote.
+
+    Attributes:
+        penalty: The penalty in words, "1" for plain sampling.
+        n: Draws committed under it.
+        budget: The budget as written, or "".
+        cost_per_run: Expected cost of one run.
+        total: Expected cost of the n runs.
+        plain: Expected cost of n plain runs.
+        table: The trade-off over penalties.
+        cost: The frozen cost model.
+        p_value: Of the self-check.
+        unit: Unit of cost.
+    """
+
+    penalty: str
+    n: int
+    budget: str
+    cost_per_run: float
+    total: float
+    plain: float
+    ess_fraction: float
+    table: Tradeoff
+    cost: FittedCost
+    p_value: float
+    unit: str
+
+    def __str__(self) -> str:
+        chosen = "plain sampling" if self.penalty == "1" else f"penalty {self.penalty}"
+        limit = f", until the budget of {self.budget} is used" if self.budget else ""
+        return "\n".join(
+            [
+                f"cost      {self.cost}",
+                f"self-test weighted draws reproduce the prior: p = {self.p_value:.2g}",
+                str(self.table),
+                f"for {self.n:,} runs under {chosen}: {amount(self.total, self.unit)}"
+                f" (plain {amount(self.plain, self.unit)}){limit}",
+            ]
+        )
+
+
+def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
+    """The cost model of finished runs, with a clear word when there are too few of them."""
+    needed = max(5, PILOTS_PER_PARAMETER * theta.shape[1])
+    if len(theta) < needed:
+        raise CostError(
+            f"{len(theta)} finished pilot runs for {theta.shape[1]} parameters; need at least {needed}",
+            code="C03",
+            fix=f"pilot({10 * theta.shape[1]}) or more",
+        )
+    return fit_cost(theta, cost, unit=unit)
+
+
+def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tuple[CostAware | None, Tradeoff]:
+    """The proposal, None where plain sampling is best, and the trade-off behind it.
+
+    `penalty` is a number k or a penalty; `mixture` is True or a tuple of powers; with neither, the square root of
+    cost unless cost is flat.
+    """
+    table = tradeoff(prior, cost)
+    if mixture is not None and mixture is not False:
+        powers = (0, 0.5, 1, 2) if mixture is True else tuple(mixture)
+        return Mixture(prior, cost, powers=powers).balanced, table
+    if penalty is None:
+        return (CostAware(prior, cost, Power(0.5)) if table.worthwhile else None), table
+    chosen: Penalty = as_penalty(penalty)
+    if isinstance(chosen, Power) and chosen.k == 0:
+        return None, table
+    return CostAware(prior, cost, chosen), table
+
+
+def self_check(proposal: CostAware | None, *, seed: int) -> float:
+    """P-value that weighted draws restore the prior; a failure refuses the plan before anything runs."""
+    if proposal is None:
+        return 1.0
+    p = prior_recovery(proposal, seed=seed)
+    if not p > SELF_CHECK:
+        raise SelfCheckError(
+            f"weighted draws do not reproduce the prior (p = {p:.1g})",
+            code="G06",
+            why="draws and weights disagree; every posterior would be wrong",
+            fix="nothing was run; check prior.sample against prior.log_prob, or report this",
+        )
+    return p
+
+
+def quote(
+    proposal: CostAware | None,
+    table: Tradeoff,
+    cost: FittedCost,
+    *,
+    n: int,
+    budget: str,
+    p_value: float,
+    unit: str,
+    scale: float = 1.0,
+) -> Plan:
+    """The figures of a plan; `scale` is the price of one unit of measured cost."""
+    each = table.prior_cost if proposal is None else proposal.expected_cost
+    return Plan(
+        penalty="1" if proposal is None else str(proposal.penalty),
+        n=n,
+        budget=budget,
+        cost_per_run=each * scale,
+        total=n * each * scale,
+        plain=n * table.prior_cost * scale,
+        ess_fraction=1.0 if proposal is None else proposal.ess_fraction,
+        table=table,
+        cost=cost,
+        p_value=p_value,
+        unit=unit,
+    )
+
+
+def draws_for_budget(left: float, each: float, *, slots: int = 64) -> int:
+    """Draws to commit so that the budget ends before the plan does, nearly always."""
+    expected = left / max(each, 1e-300)
+    return int(np.ceil(expected + 4 * np.sqrt(expected) + slots))

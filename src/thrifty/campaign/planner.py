@@ -1,0 +1,174 @@
+"""Committing draws: which part they come from, in which random stream, how many a budget needs."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thrifty.campaign import plan as planning
+from thrifty.campaign.budget import Budget, Price
+from thrifty.campaign.reading import Frozen, Table, read_table
+from thrifty.campaign.seeds import CANDIDATES, coin, stream
+from thrifty.campaign.store import Store
+from thrifty.campaign.task import CostKind
+from thrifty.costs import FittedCost
+from thrifty.errors import ConfigError
+from thrifty.proposals import CostAware, weighting_from_dict
+from thrifty.tradeoff import Tradeoff
+from thrifty.types import Array, Prior
+
+PRIOR = 0  # number of the part that is the prior itself
+TOP_UP = (16, 10_000)  # draws added at once when a plan ends before its budget
+
+
+@dataclass
+class Planner:
+    """Plans over an open store."""
+
+    store: Store
+    prior: Prior
+    settings: dict[str, Any]
+    price: Price | None
+
+    def pilot(self, n: int) -> None:
+        """Commit prior draws until there are n pilots."""
+        missing = n - int(self.settings.get("pilots", 0))
+        if missing > 0:
+            self.commit(PRIOR, missing, mode="pilot")
+            self.store.put("pilots", n)
+
+    def plan(
+        self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: FittedCost | None, refit: bool
+    ) -> planning.Plan:
+        """Freeze, test, commit; the quote."""
+        table = read_table(self.store, dim=self.prior.dim, outputs=False)
+        request = json.dumps({"penalty": str(penalty), "mixture": str(mixture)})
+        known = self.settings.get("plans", {})
+        part = None if refit or cost is not None else known.get(request)
+        fitted, proposal, trade = self._proposal(table, part, cost, penalty=penalty, mixture=mixture)
+        p_value = planning.self_check(proposal, seed=self.settings["seed"])
+        each = trade.prior_cost if proposal is None else proposal.expected_cost
+        target = n if n is not None else self._draws(self.budget(budget), each, table)
+        if part is None:
+            part = PRIOR if proposal is None else self.store.add_part("cost_aware", proposal.to_dict())
+        have = sum(b["n"] for b in self.store.blocks() if b["part"] == part and b["mode"] != "pilot")
+        if target > have:
+            mode = "n" if budget is None else "budget"
+            self.commit(part, target - have, mode=mode, proposal=proposal, fitted=fitted)
+        self.store.put("plans", {**known, request: part})
+        self.store.put("cost_model", fitted.to_dict())
+        self.store.put("budget", budget)
+        _, scale = cost_kind(self.settings, self.price)
+        return planning.quote(
+            proposal,
+            trade,
+            fitted,
+            n=target,
+            budget=budget or "",
+            p_value=p_value,
+            unit=unit_of(self.settings),
+            scale=scale,
+        )
+
+    def commit(
+        self,
+        part: int,
+        n: int,
+        *,
+        mode: str,
+        proposal: CostAware | None = None,
+        fitted: FittedCost | None = None,
+    ) -> None:
+        """Draw n parameters from a part, in the stream of the next block, and commit them."""
+        if part == PRIOR and PRIOR not in self.store.parts():
+            self.store.add_part("prior", {"kind": "prior"})
+        blocks = self.store.blocks()
+        theta, log_weights = drawn(self.prior, proposal, n, seed=self.settings["seed"], block=len(blocks))
+        predicted = fitted(theta) if fitted is not None else np.full(n, np.nan)
+        first = sum(block["n"] for block in blocks)
+        coins = np.array([coin(self.settings["seed"], first + i) for i in range(n)])
+        self.store.add_block(part, theta, log_weights=log_weights, predicted=predicted, coins=coins, mode=mode)
+
+    def budget(self, text: str | None) -> Budget | None:
+        """The budget in force."""
+        return None if text is None else Budget.read(text, price=self.price, unit=self.settings.get("unit", ""))
+
+    def top_up(self, budget: Budget) -> bool:
+        """Commit more draws if the plan ended before the budget did."""
+        budgeted = [block for block in self.store.blocks() if block["mode"] == "budget"]
+        if not budgeted or self.store.totals()[budget.of] * budget.per_unit >= budget.amount:
+            return False
+        part = budgeted[-1]["part"]
+        proposal = rebuilt(self.store, part, self.prior)
+        fitted = Frozen(self.store.parts()[part][1]).cost if proposal is not None else None
+        more = int(np.clip(sum(block["n"] for block in budgeted) // 4, *TOP_UP))
+        self.commit(part, more, mode="budget", proposal=proposal, fitted=fitted)
+        return True
+
+    def _proposal(
+        self, table: Table, part: int | None, cost: FittedCost | None, *, penalty: Any, mixture: Any
+    ) -> tuple[FittedCost, CostAware | None, Tradeoff]:
+        if part is not None and part != PRIOR:
+            fitted = Frozen(self.store.parts()[part][1]).cost
+            return fitted, rebuilt(self.store, part, self.prior), planning.tradeoff(self.prior, fitted)
+        if cost is None:
+            kind, _ = cost_kind(self.settings, self.price)
+            unit = unit_of({**self.settings, "price": None})
+            usable = np.isin(table.status, ("ok", "invalid")) & np.isfinite(table.cost(kind))
+            cost = planning.fit(table.theta[usable], table.cost(kind)[usable], unit=unit)
+        proposal, trade = planning.choose(self.prior, cost, penalty=penalty, mixture=mixture)
+        return cost, proposal, trade
+
+    def _draws(self, budget: Budget | None, each: float, table: Table) -> int:
+        """How many draws a budget will need; the pilot has been paid from it already."""
+        assert budget is not None, "either n or a budget is given"
+        spent = self.store.totals()[budget.of] * budget.per_unit
+        if spent >= budget.amount:
+            raise ConfigError(
+                f"budget {budget.text!r} is below what the pilot has cost already ({spent:.3g} of {budget.amount:.3g})",
+                code="F04",
+                fix="a larger budget, or fewer pilots",
+            )
+        kind, _ = cost_kind(self.settings, self.price)
+        measured = {"elapsed": table.wall, "cpu": table.cpu, "wall": table.wall, "reported": table.reported}[budget.of]
+        ratio = float(np.nansum(measured)) / max(float(np.nansum(table.cost(kind))), 1e-300)
+        workers = 2 * (os.cpu_count() or 1) if budget.of == "elapsed" else 1
+        left = (budget.amount - spent) * workers
+        return planning.draws_for_budget(left, each * ratio * budget.per_unit)
+
+
+def drawn(prior: Prior, proposal: CostAware | None, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
+    """(theta, log weights) of a block: a pure function of seed, block and proposal."""
+    rng = np.random.default_rng(stream(seed, CANDIDATES, block))
+    if proposal is None:
+        return np.asarray(prior.sample(n, rng), dtype=np.float64), np.zeros(n)
+    draws = proposal.sample(n, rng)
+    return draws.theta, draws.log_weights
+
+
+def rebuilt(store: Store, part: int, prior: Prior) -> CostAware | None:
+    """The proposal of a part from its recipe; None for the prior."""
+    kind, recipe = store.parts()[part]
+    if kind == "prior":
+        return None
+    proposal = weighting_from_dict(recipe, prior)
+    assert isinstance(proposal, CostAware), "parts other than the prior are cost-aware"
+    return proposal
+
+
+def cost_kind(settings: dict[str, Any], price: Price | None) -> tuple[CostKind, float]:
+    """What is measured, and what one unit of it costs."""
+    if price is not None and settings["cost"] != "reported":
+        return price.of, price.per_second
+    return settings["cost"], 1.0
+
+
+def unit_of(settings: dict[str, Any]) -> str:
+    """The unit in which costs are shown."""
+    if settings.get("price") and settings["cost"] != "reported":
+        return Price.read(settings["price"]).unit
+    return (settings.get("unit") or "reported") if settings["cost"] == "reported" else "s"

@@ -1,0 +1,195 @@
+"""From the store to the table: every checksum tested, weights recomputed from the frozen proposals.
+
+Weights are a pure function of theta and the frozen list of proposals: the pool of n_j draws from proposal j counts
+as drawn from sum_j (n_j/n) q_j (theory of the balance heuristic). The pilot is the part drawn from the prior.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.campaign.failures import finish_log_factor
+from thrifty.campaign.limits import lazy_log_factor
+from thrifty.campaign.rows import read_outcome, read_theta
+from thrifty.campaign.store import Store
+from thrifty.campaign.table import Shape
+from thrifty.campaign.task import OUTPUT_LIMIT, CostKind
+from thrifty.costs import cost_from_dict
+from thrifty.errors import DamagedStoreError
+from thrifty.penalties import penalty_from_dict
+from thrifty.proposals import Pool
+from thrifty.types import Array, Prior, rows
+
+
+class Frozen:
+    """A proposal read from its recipe: log density over the prior, from plain numbers alone."""
+
+    def __init__(self, recipe: dict[str, Any]) -> None:
+        self.recipe = recipe
+        self.cost = cost_from_dict(recipe["cost"])
+        self.penalty = penalty_from_dict(recipe["penalty"])
+        self.log_normaliser = float(recipe["log_normaliser"])
+
+    def log_ratio(self, theta: npt.ArrayLike) -> Array:
+        """Log proposal over prior density (n,)."""
+        return -self.penalty.log(self.cost(theta)) - self.log_normaliser
+
+    def to_dict(self) -> dict[str, Any]:
+        """The recipe."""
+        return self.recipe
+
+
+@dataclass
+class Table:
+    """All rows of a campaign that count: planned, admitted, run or pending."""
+
+    index: npt.NDArray[np.int64]
+    theta: Array
+    part: npt.NDArray[np.int64]
+    predicted: Array
+    x: Array
+    status: npt.NDArray[np.str_]
+    wall: Array
+    cpu: Array
+    reported: Array
+    cut: Array
+    policy: npt.NDArray[np.object_]
+    withdrawn: int = 0  # planned under a budget, not admitted
+
+    @property
+    def done(self) -> npt.NDArray[np.bool_]:
+        """Rows with a run."""
+        return self.status != "pending"
+
+    def cost(self, kind: CostKind) -> Array:
+        """Measured cost (n,)."""
+        return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
+
+
+def read_table(store: Store, *, dim: int, outputs: bool = True) -> Table:
+    """Read and check everything; damaged rows are an error that names them."""
+    table, damaged = scan(store, dim=dim, outputs=outputs)
+    if damaged["plan"] or damaged["runs"]:
+        bad = sorted({*damaged["plan"], *damaged["runs"]})
+        shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
+        raise DamagedStoreError(
+            f"{len(bad)} records of {store.folder} fail their checksum (indices {shown})",
+            code="V03",
+            why="a changed value would be used as if it had been simulated",
+            fix="verify(repair=True) runs them again",
+        )
+    return table
+
+
+def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[str, list[int]]]:
+    """Everything readable, and the indices of damaged rows by table. Without outputs, runs are not checked."""
+    damaged: dict[str, list[int]] = {"plan": [], "runs": []}
+    blocks = {block["id"]: block for block in store.blocks()}
+    index, theta, part, predicted, withdrawn, seen = [], [], [], [], 0, 0
+    for row in store.plan_rows():
+        seen += 1
+        values, block = read_theta(row, dim), blocks.get(row[1])
+        if values is None or block is None:
+            damaged["plan"].append(int(row[0]))
+        elif row[0] - block["first"] >= block["admitted"]:
+            withdrawn += 1
+        else:
+            index.append(row[0])
+            theta.append(values)
+            part.append(block["part"])
+            predicted.append(np.nan if row[4] is None else row[4])
+    if seen != sum(block["n"] for block in blocks.values()):  # a row that vanished is damage too
+        there = {row[0] for row in store.plan_rows()}
+        planned = {i for block in blocks.values() for i in range(block["first"], block["first"] + block["n"])}
+        damaged["plan"] += sorted((planned - there) | (there - planned))
+    n = len(index)
+    shape = known_shape(store) if outputs else (1,)
+    table = Table(
+        index=np.array(index, dtype=np.int64),
+        theta=np.array(theta).reshape(n, dim),
+        part=np.array(part, dtype=np.int64),
+        predicted=np.array(predicted, dtype=np.float64),
+        x=np.full((n, *shape), np.nan),
+        status=np.full(n, "pending", dtype="<U8"),
+        wall=np.full(n, np.nan),
+        cpu=np.full(n, np.nan),
+        reported=np.full(n, np.nan),
+        cut=np.full(n, np.inf),
+        policy=np.full(n, None, dtype=object),
+        withdrawn=withdrawn,
+    )
+    _fill(store, table, shape=shape, outputs=outputs, damaged=damaged["runs"])
+    return table, damaged
+
+
+def _fill(store: Store, table: Table, *, shape: Shape, outputs: bool, damaged: list[int]) -> None:
+    position = {int(index): row for row, index in enumerate(table.index)}
+    for row in store.run_rows(light=not outputs):
+        outcome = read_outcome(row, check=outputs)
+        if outcome is None:
+            damaged.append(int(row[0]))
+            continue
+        at = position.get(outcome.index)
+        if at is None:
+            continue
+        table.status[at] = outcome.status
+        table.wall[at], table.cpu[at], table.reported[at] = outcome.wall, outcome.cpu, outcome.reported
+        table.cut[at] = np.inf if outcome.limit is None else outcome.limit
+        table.policy[at] = row[12]
+        if outputs and outcome.status == "ok" and outcome.x is not None:
+            if outcome.x.shape == shape:
+                table.x[at] = outcome.x
+            else:
+                table.status[at] = "error"
+
+
+def known_shape(store: Store) -> Shape:
+    """The shape of outputs: frozen after the pilot, or what most finished runs have."""
+    frozen = store.settings().get("shape")
+    if frozen is None:
+        row = store.db.execute(
+            "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
+            " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
+        ).fetchone()
+        frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
+    shape = tuple(int(size) for size in frozen)
+    if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):
+        raise DamagedStoreError(f"{store.folder}: outputs of shape {shape} are beyond any limit", code="V07")
+    return shape
+
+
+def pool_of(table: Table, parts: dict[int, tuple[str, dict[str, Any]]], prior: Prior) -> Pool:
+    """The pool the counted rows were drawn from."""
+    counts = np.bincount(table.part, minlength=1)
+    return Pool(
+        tuple(
+            (int(counts[number]), prior if kind == "prior" else Frozen(recipe))
+            for number, (kind, recipe) in parts.items()
+            if number < len(counts) and counts[number] > 0
+        ),
+        prior,
+    )
+
+
+def limit_factor(table: Table) -> Array:
+    """What policies on time-outs add to the log weights, each run under the policy it ran with (n,)."""
+    factor = np.zeros(len(table.index))
+    for policy in {p for p in table.policy if p is not None}:
+        rule = json.loads(policy)
+        chosen = table.policy == policy
+        late = table.status[chosen] == "timeout"
+        if rule["on_timeout"] == "lazy":
+            limit = np.full(chosen.sum(), rule["seconds"])
+            factor[chosen] = lazy_log_factor(
+                table.status[chosen], table.wall[chosen], cut=table.cut[chosen], limit=limit, share=rule["share"]
+            )
+        elif rule["on_timeout"] == "weight":
+            factor[chosen] = finish_log_factor(rows(table.theta[chosen]), late)
+        elif rule["on_timeout"] == "restrict":
+            factor[chosen] = np.where(late, -np.inf, 0.0)
+    return factor

@@ -1,0 +1,53 @@
+"""`frozen.json`: a second copy of settings, proposals and blocks, which nothing else could restore.
+
+Draws and runs can be made again from these; these cannot be made again from anything. Written whole, then renamed, so
+it is always one complete version; every row keeps its own checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from thrifty.campaign.rows import Row, intact
+from thrifty.errors import StorageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from thrifty.campaign.store import Store
+
+SIDECAR = "frozen.json"
+LARGEST = 256 * 2**20  # bytes read at most
+_COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, part, first, n, mode, admitted"}
+
+
+def write_sidecar(store: Store) -> None:
+    """Write the copy, atomically."""
+    tables = {
+        name: store.db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()
+    }
+    path = store.folder / SIDECAR
+    temporary = path.with_suffix(".tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            json.dump(tables, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", code="V06") from None
+
+
+def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
+    """The copy, if it is there and whole."""
+    path = folder / SIDECAR
+    try:
+        if path.is_symlink() or path.stat().st_size > LARGEST:
+            return None
+        data: dict[str, list[list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
+        tables = {name: [tuple(row) for row in data[name]] for name in _COLUMNS}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return tables if all(intact(row) for rows in tables.values() for row in rows) else None

@@ -1,0 +1,117 @@
+"""Where a campaign stands, read without the lock and without touching anything."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from thrifty.campaign.reading import Table
+from thrifty.campaign.savings import Saved, saved
+from thrifty.campaign.tally import amount
+from thrifty.types import Array
+
+
+@dataclass(frozen=True)
+class Status:
+    """A campaign at a glance; printing it says it in words.
+
+    Attributes:
+        state: "empty", "pilot done", "planned", "running or stopped", "complete".
+        planned, done, pending, failed: Numbers of runs.
+        by_status: Runs per status.
+        failed_mass: Share of prior mass whose runs failed.
+        spent, left: Measured cost, and predicted cost of pending runs, in `unit`.
+        elapsed: Wall seconds of all drivers so far.
+        saved: What cost-awareness saved, with an interval.
+        ess_fraction: Effective runs per run.
+        not_admitted: Draws planned under a budget that was not large enough for them.
+    """
+
+    folder: str
+    state: str
+    planned: int
+    done: int
+    pending: int
+    pilots: int
+    failed: int
+    by_status: dict[str, int]
+    failed_mass: float
+    spent: float
+    left: float
+    unit: str
+    elapsed: float
+    saved: Saved | None
+    ess_fraction: float
+    not_admitted: int
+    deterministic: bool
+    budget: str = ""
+    notes: tuple[str, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.folder}: {self.state}, {self.done:,} of {self.planned:,} runs done ({self.pilots:,} pilots)",
+            f"spent {amount(self.spent, self.unit)}, left about {amount(self.left, self.unit)}"
+            + (f", budget {self.budget}" if self.budget else ""),
+            f"failed {self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass",
+        ]
+        if self.saved is not None:
+            lines.append(
+                f"saved {amount(self.saved.amount, self.unit)}"
+                f" ({amount(self.saved.low, self.unit)} to {amount(self.saved.high, self.unit)}),"
+                f" {100 * self.saved.share:.0f}%; per effective run {100 * self.saved.per_effective:.0f}%"
+            )
+        return "\n".join([*lines, *self.notes])
+
+
+def make_status(
+    folder: str, table: Table, *, cost: Array, log_weights: Array, settings: dict[str, Any], elapsed: float, unit: str
+) -> Status:
+    """Figures from a table read without outputs."""
+    done = table.done
+    names, counts = np.unique(table.status, return_counts=True)
+    by_status = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
+    failed = done & (table.status != "ok")
+    weights = np.exp(log_weights[done] - log_weights[done].max()) if _any_weight(log_weights[done]) else np.zeros(0)
+    mass = float(weights[failed[done]].sum() / weights.sum()) if len(weights) else 0.0
+    pilots = int(settings.get("pilots", 0))
+    savings = saved(cost[done], log_weights[done]) if len(weights) else None
+    n = max(int(done.sum()), 1)
+    return Status(
+        folder=folder,
+        state=_state(len(done), int(done.sum()), pilots, table.withdrawn),
+        planned=len(done),
+        done=int(done.sum()),
+        pending=int((~done).sum()),
+        pilots=pilots,
+        failed=int(failed.sum()),
+        by_status=by_status,
+        failed_mass=mass,
+        spent=float(np.nansum(cost[done])),
+        left=float(np.nansum(table.predicted[~done])),
+        unit=unit,
+        elapsed=elapsed,
+        saved=savings,
+        ess_fraction=savings.effective / n if savings else 1.0,
+        not_admitted=table.withdrawn,
+        deterministic=bool(settings.get("deterministic", True)),
+        budget=str(settings.get("budget") or ""),
+        notes=tuple(settings.get("notes", ())),
+    )
+
+
+def _any_weight(log_weights: Array) -> bool:
+    return bool(len(log_weights)) and bool(np.isfinite(log_weights).any())
+
+
+def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:
+    if planned == 0:
+        return "empty"
+    if done < planned:
+        return "stopped or running" if done else "planned"
+    return "pilot done" if planned == pilots and not withdrawn else "complete"

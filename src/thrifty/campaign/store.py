@@ -1,0 +1,227 @@
+"""The run folder: one SQLite file, written by one driver, readable by anybody with plain sqlite3.
+
+    meta    key, value                       settings as JSON: format, seed, prior, simulator, output shape
+    parts   id, kind, recipe                 proposals, frozen as JSON numbers; "prior" is the prior itself
+    blocks  id, part, first, n, mode, admitted   draws idx = first .. first+n-1; `admitted` of them will be completed
+    plan    idx, block, theta, log_weight, predicted, coin       draws, committed before they run
+    runs    idx, status, shape, x, wall, cpu, memory, reported, host, attempt, error, time_limit, policy, finished
+    sessions id, started, elapsed, host, pid, note               who drove when
+
+theta and x are little-endian doubles, x in the shape given as text "2,3". Every row ends with a checksum (rows.py).
+There is no running state: pending = planned - finished. Commits come in groups, each synced to disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from thrifty.campaign.database import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
+from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, run_row, signed
+from thrifty.campaign.sidecar import write_sidecar
+from thrifty.campaign.task import Outcome
+from thrifty.errors import CampaignError, DamagedStoreError, StorageError
+from thrifty.types import Array
+from thrifty.version import __version__
+
+
+class Store:
+    """Open with `Store.create` or `Store.open`; `readonly` never takes part in writing."""
+
+    def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
+        self.folder, self.db, self.readonly = folder, connection, readonly
+
+    @classmethod
+    def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
+        """Make the folder and its store; what exists already is an error of the caller."""
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(f"cannot create {folder}: {error.strerror}", code="V06") from None
+        with explained(folder):
+            store = cls(folder, connect(folder, readonly=False), readonly=False)
+            with store.db:
+                store.db.execute("BEGIN IMMEDIATE")
+                for statement in SCHEMA.values():
+                    store.db.execute(statement)
+                store.db.execute(f"PRAGMA application_id = {APPLICATION}")
+                store.db.execute(f"PRAGMA user_version = {FORMAT}")
+                for key, value in {**settings, "format": FORMAT, "thrifty": __version__}.items():
+                    store._put(key, value)
+            write_sidecar(store)
+        return store
+
+    @classmethod
+    def open(cls, folder: Path, *, readonly: bool = False) -> Store:
+        """Open an existing store, after checking that it is one of ours and no newer than we are."""
+        path = folder / NAME
+        if path.is_symlink() or not path.is_file():
+            raise CampaignError(
+                f"no campaign at {folder}",
+                code="A02",
+                why="nothing was created",
+                fix="check the spelling of the folder",
+            )
+        with explained(folder):
+            store = cls(folder, connect(folder, readonly=readonly), readonly=readonly)
+            try:
+                check(store.db, folder)
+            except BaseException:
+                store.close()
+                raise
+        return store
+
+    @staticmethod
+    def exists(folder: Path) -> bool:
+        """Whether the folder holds a store whose creation was completed."""
+        path = folder / NAME
+        if path.is_symlink():
+            raise CampaignError(f"refusing {folder}: {NAME} is a link that leads elsewhere", code="V07")
+        if not path.is_file() or path.stat().st_size == 0:
+            return False
+        with explained(folder), contextlib.closing(connect(folder, readonly=True)) as db:
+            return db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+
+    def close(self) -> None:
+        """Close the file; the write-ahead log is folded in by the last one out."""
+        self.db.close()
+
+    # --- settings and plan ---
+
+    def _put(self, key: str, value: Any) -> None:
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a setting."""
+        with explained(self.folder), self.db:
+            self._put(key, value)
+        write_sidecar(self)
+
+    def settings(self) -> dict[str, Any]:
+        """All settings."""
+        with explained(self.folder):
+            rows = self.db.execute("SELECT key, value, sum FROM meta").fetchall()
+        damaged = [row[0] for row in rows if not intact(row)]
+        if damaged:
+            raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="V03")
+        return {key: json.loads(value) for key, value, _ in rows}
+
+    def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
+        """Freeze a proposal; its number."""
+        with explained(self.folder), self.db:
+            number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM parts").fetchone()[0]
+            self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", signed((number, kind, json.dumps(recipe))))
+        write_sidecar(self)
+        return number
+
+    def parts(self) -> dict[int, tuple[str, dict[str, Any]]]:
+        """Frozen proposals by number."""
+        with explained(self.folder):
+            rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
+        if any(not intact(row) for row in rows):
+            raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="V03")
+        return {number: (kind, json.loads(recipe)) for number, kind, recipe, _ in rows}
+
+    def add_block(
+        self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
+    ) -> int:
+        """Commit draws, all or none; the first index. Under a budget none is admitted yet."""
+        with explained(self.folder), self.db:
+            first = self.db.execute("SELECT coalesce(max(idx), -1) + 1 FROM plan").fetchone()[0]
+            block = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
+            admitted = len(theta) if mode == "n" else 0
+            self.db.execute(
+                "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
+                signed((block, part, first, len(theta), mode, admitted)),
+            )
+            self.db.executemany(
+                "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    plan_row(first + i, block, row, log_weight=log_weights[i], predicted=predicted[i], coin=coins[i])
+                    for i, row in enumerate(theta)
+                ),
+            )
+        write_sidecar(self)
+        return first
+
+    def blocks(self) -> list[dict[str, Any]]:
+        """Committed blocks in order."""
+        names = ("id", "part", "first", "n", "mode", "admitted")
+        with explained(self.folder):
+            rows = self.db.execute(f"SELECT {', '.join(names)}, sum FROM blocks ORDER BY id").fetchall()
+        if any(not intact(row) for row in rows):
+            raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="V03")
+        return [dict(zip(names, row[:-1], strict=True)) for row in rows]
+
+    def admit_through(self, last: int) -> None:
+        """Commit that every draw up to index `last` will be completed, whatever it costs."""
+        with explained(self.folder), self.db:
+            for b in self.blocks():
+                admitted = max(b["admitted"], min(last + 1 - b["first"], b["n"]))
+                if admitted > b["admitted"]:
+                    values = (b["id"], b["part"], b["first"], b["n"], b["mode"], admitted)
+                    self.db.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", signed(values))
+
+    def plan_rows(self, *, pending: bool = False) -> Iterator[Row]:
+        """Plan rows in order, with checksums; only those without a run if `pending`."""
+        query = f"SELECT {', '.join('p.' + name for name in PLAN)}, p.sum FROM plan p"
+        if pending:
+            query += " LEFT JOIN runs r ON r.idx = p.idx WHERE r.idx IS NULL"
+        with explained(self.folder):
+            yield from self.db.execute(query + " ORDER BY p.idx")
+
+    # --- runs ---
+
+    def record(self, outcomes: Sequence[Outcome], *, policy: str | None) -> None:
+        """Commit outcomes, synced to disk when this returns. A row is never overwritten by a different attempt."""
+        now = time.time()
+        with explained(self.folder), self.db:
+            marks = ", ".join("?" * (len(RUNS) + 1))
+            rows = (run_row(outcome, policy=policy, finished=now) for outcome in outcomes)
+            self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
+
+    def run_rows(self, *, light: bool = False) -> Iterator[Row]:
+        """Run rows in order, with checksums; `light` leaves outputs and messages out (then nothing can be checked)."""
+        names = ["NULL" if light and name in ("x", "shape", "error") else name for name in RUNS]
+        with explained(self.folder):
+            yield from self.db.execute(f"SELECT {', '.join(names)}, sum FROM runs ORDER BY idx")
+
+    def forget(self, indices: Sequence[int]) -> None:
+        """Take runs back to pending: damaged ones, or time-outs that are to be extended."""
+        with explained(self.folder), self.db:
+            self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
+
+    def totals(self) -> dict[str, float]:
+        """Sums for progress and status, computed by sqlite."""
+        query = (
+            "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(wall), 0), coalesce(sum(cpu), 0),"
+            " coalesce(sum(reported), 0), coalesce(max(memory), 0) FROM runs"
+        )
+        with explained(self.folder):
+            values = self.db.execute(query).fetchone()
+            elapsed = self.db.execute("SELECT coalesce(sum(elapsed), 0) FROM sessions").fetchone()[0]
+        names = ("done", "ok", "wall", "cpu", "reported", "memory")
+        return {**dict(zip(names, values, strict=True)), "elapsed": elapsed}
+
+    # --- sessions ---
+
+    def begin_session(self, note: str) -> int:
+        """Note that a driver starts."""
+        with explained(self.folder), self.db:
+            cursor = self.db.execute(
+                "INSERT INTO sessions (started, elapsed, host, pid, note) VALUES (?, 0, ?, ?, ?)",
+                (time.time(), socket.gethostname(), os.getpid(), note),
+            )
+        return int(cursor.lastrowid or 0)
+
+    def note_session(self, session: int, elapsed: float) -> None:
+        """Note how long a driver has run; committed with the next group."""
+        with explained(self.folder), self.db:
+            self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))

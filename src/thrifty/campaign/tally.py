@@ -1,0 +1,153 @@
+"""The figures behind progress: spent, left with an interval, failed prior mass, saved so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from thrifty.campaign.savings import Z95, Saved, saved
+from thrifty.campaign.schedule import Schedule
+from thrifty.campaign.task import Outcome
+from thrifty.types import Array
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A moment of a campaign, ready to be shown."""
+
+    done: int
+    total: int
+    share: float
+    busy: int
+    spent: float
+    unit: str
+    left: float
+    left_low: float
+    left_high: float
+    failed: int
+    failed_mass: float
+    saved: Saved | None
+    by_cost: bool
+    budget: float | None = None
+
+    def head(self) -> str:
+        """Share, count, workers."""
+        of = "of cost" if self.by_cost else "of runs"
+        return f"{100 * self.share:3.0f}% {of}   {self.done:,}/{self.total:,} runs   {self.busy} busy"
+
+    def lines(self) -> list[str]:
+        """Spent and left; saved."""
+        spent = f"spent {amount(self.spent, self.unit)}"
+        spent += f" of {amount(self.budget, self.unit)}" if self.budget else ""
+        parts = [spent]
+        if np.isfinite(self.left) and self.share < 1:
+            at = time.strftime("%H:%M", time.localtime(time.time() + self.left))
+            interval = f"({amount(self.left_low, 's')}-{amount(self.left_high, 's')})"
+            parts.append(f"left {amount(self.left, 's')} {interval}")
+            parts.append(f"ETA {at}")
+        parts.append(f"failed {self.failed:,} ({100 * self.failed_mass:.2g}% of prior mass)")
+        lines = [" | ".join(parts)]
+        if self.saved is not None and self.saved.effective < self.done * 0.999:
+            s = self.saved
+            interval = f"({amount(s.low, self.unit)} to {amount(s.high, self.unit)})"
+            lines.append(
+                f"saved so far {amount(s.amount, self.unit)} {interval} = {100 * s.share:.0f}% after pilots"
+                f" | per effective run {100 * s.per_effective:.0f}%"
+            )
+        return lines
+
+    def as_dict(self) -> dict[str, object]:
+        """Plain values for JSON; NaN is null."""
+        flat = asdict(self)
+        more = flat.pop("saved") or {}
+        flat |= {f"saved_{key}": value for key, value in more.items()}
+        return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in flat.items()}
+
+
+class Tally:
+    """Collects costs and weights of all runs, earlier ones included.
+
+    Args:
+        total: Runs of the table when all is done.
+        price: Cost of an outcome, in `unit`.
+        weight_of: Log weight of an index.
+        cost, log_weights, failed: Columns of the runs recorded earlier (n,).
+    """
+
+    def __init__(
+        self,
+        total: int,
+        *,
+        price: Callable[[Outcome], float] = lambda outcome: outcome.cpu,
+        unit: str = "s",
+        weight_of: Callable[[int], float] = lambda index: 0.0,
+        earlier: tuple[Array, Array, np.ndarray] | None = None,
+        budget: float | None = None,
+    ) -> None:
+        self.total, self.price, self.unit, self.weight_of, self.budget = total, price, unit, weight_of, budget
+        cost, log_weights, failed = earlier or (np.empty(0), np.empty(0), np.empty(0, bool))
+        self._cost: list[float] = [float(value) for value in cost]
+        self._weight: list[float] = [float(value) for value in log_weights]
+        self._failed: list[bool] = [bool(value) for value in failed]
+
+    def take(self, outcomes: Sequence[Outcome]) -> None:
+        """Count outcomes."""
+        for outcome in outcomes:
+            self._cost.append(self.price(outcome))
+            self._weight.append(self.weight_of(outcome.index))
+            self._failed.append(outcome.status != "ok")
+
+    def figures(self, *, recorded: int = 0, schedule: Schedule | None = None, busy: int = 0) -> Figures:
+        """The figures now."""
+        cost, weight, failed = np.array(self._cost), np.array(self._weight), np.array(self._failed, dtype=bool)
+        left, low, high, share = self._left(schedule, busy)
+        weights = np.exp(weight - weight.max()) if len(weight) and np.isfinite(weight).any() else np.ones(len(weight))
+        return Figures(
+            done=len(cost),
+            total=self.total,
+            share=share,
+            busy=busy,
+            spent=float(np.nansum(cost)),
+            unit=self.unit,
+            left=left,
+            left_low=low,
+            left_high=high,
+            failed=int(failed.sum()),
+            failed_mass=float(weights[failed].sum() / weights.sum()) if len(cost) else 0.0,
+            saved=saved(cost, weight),
+            by_cost=schedule is None or schedule.known,
+            budget=self.budget,
+        )
+
+    def _left(self, schedule: Schedule | None, busy: int) -> tuple[float, float, float, float]:
+        """Wall seconds left with a 95 % interval, and the share of predicted cost that is done."""
+        if schedule is None:
+            return 0.0, 0.0, 0.0, 1.0
+        units, squares = schedule.outstanding()
+        share = 1 - units / max(schedule.predicted.sum(), 1e-300)
+        if schedule.pace is None or busy == 0:
+            return np.nan, np.nan, np.nan, share
+        left = units * schedule.pace / busy
+        relative = schedule.spread * np.sqrt(squares / max(units**2, 1e-300) + 1 / max(schedule.learned, 1))
+        factor = float(np.exp(min(Z95 * relative, 20.0)))
+        return left, left / factor, left * factor, share
+
+
+def amount(value: float | None, unit: str) -> str:
+    """A cost for people: seconds become minutes, hours or days.
+
+    Example:
+        >>> amount(5400, "s"), amount(12.34, "eur")
+        ('1.5 h', '12.3 eur')
+    """
+    if value is None:
+        return "?"
+    if unit not in ("s", "cpu-s"):
+        return f"{value:,.3g} {unit}"
+    for seconds, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if abs(value) >= seconds:
+            return f"{value / seconds:.3g} {word}"
+    return f"{value:.3g} s"

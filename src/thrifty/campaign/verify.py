@@ -1,0 +1,215 @@
+"""Testing every checksum of a folder, and mending what can be mended without guessing.
+
+Damaged runs become pending: they will run again and give the same numbers. Damaged draws are drawn again from
+their block's stream. If the file itself is broken, every row that can still be read and whose checksum holds is
+copied into a new file; settings, proposals and blocks come from the copy kept beside it (`frozen.json`).
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thrifty.campaign.database import NAME, SCHEMA, connect, explained
+from thrifty.campaign.planner import drawn, rebuilt
+from thrifty.campaign.reading import Frozen, scan
+from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row
+from thrifty.campaign.seeds import coin
+from thrifty.campaign.sidecar import read_sidecar, write_sidecar
+from thrifty.campaign.store import Store
+from thrifty.errors import CampaignError, DamagedStoreError
+from thrifty.types import Prior
+
+TABLES = {
+    "meta": ("key", "value"),
+    "parts": ("id", "kind", "recipe"),
+    "blocks": ("id", "part", "first", "n", "mode", "admitted"),
+    "plan": PLAN,
+    "runs": RUNS,
+}
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What a check found.
+
+    Attributes:
+        damaged_runs, damaged_plan: Indices whose rows fail their checksum or vanished.
+        file: What is wrong with the file as a whole, or "".
+        repaired: Whether it was mended; damaged runs are then pending.
+    """
+
+    folder: str
+    damaged_runs: tuple[int, ...] = ()
+    damaged_plan: tuple[int, ...] = ()
+    file: str = ""
+    repaired: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is damaged."""
+        return not (self.damaged_runs or self.damaged_plan or self.file)
+
+    def __str__(self) -> str:
+        if self.ok:
+            return f"{self.folder}: every record is whole"
+        found = [self.file] if self.file else []
+        for label, indices in (("runs", self.damaged_runs), ("draws", self.damaged_plan)):
+            if indices:
+                shown = ", ".join(map(str, indices[:10])) + (", ..." if len(indices) > 10 else "")
+                found.append(f"{len(indices)} {label} are damaged (indices {shown})")
+        end = "mended: run() runs them again" if self.repaired else "verify(repair=True) mends it"
+        return f"{self.folder}: {'; '.join(found)}. {end}"
+
+
+def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
+    """Check a folder; the caller holds the lock when it is to be repaired."""
+    found = _look(folder, prior.dim)
+    if found.ok or not repair:
+        return found
+    if found.file:
+        _salvage(folder)
+    store = Store.open(folder)
+    try:
+        again = scan(store, dim=prior.dim)[1]
+        store.forget(again["runs"])
+        _redraw(store, prior, again["plan"])
+        left = scan(store, dim=prior.dim)[1]
+    finally:
+        store.close()
+    if left["plan"] or left["runs"]:
+        raise DamagedStoreError(f"{folder} cannot be mended: {left}", code="V03")
+    runs = tuple(sorted({*found.damaged_runs, *again["runs"]}))
+    plan = tuple(sorted({*found.damaged_plan, *again["plan"]}))
+    return Verification(str(folder), runs, plan, found.file, repaired=True)
+
+
+def _look(folder: Path, dim: int) -> Verification:
+    try:
+        store = Store.open(folder, readonly=True)
+    except DamagedStoreError as error:
+        return Verification(str(folder), file=error.what)
+    try:
+        with explained(folder):
+            result = store.db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        store.settings()
+        store.parts()
+        _, damaged = scan(store, dim=dim)
+        file = "" if result == "ok" else f"the file is damaged: {result.splitlines()[-1][:200]}"
+        return Verification(str(folder), tuple(damaged["runs"]), tuple(damaged["plan"]), file)
+    except (DamagedStoreError, UnicodeDecodeError) as error:
+        return Verification(str(folder), file=str(getattr(error, "what", error)))
+    finally:
+        store.close()
+
+
+def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
+    """Draw damaged parameters again, each block from its own stream."""
+    settings, wanted = store.settings(), set(indices)
+    for block in store.blocks():
+        rows = [i for i in range(block["first"], block["first"] + block["n"]) if i in wanted]
+        if not rows:
+            continue
+        proposal = rebuilt(store, block["part"], prior)
+        theta, weights = drawn(prior, proposal, block["n"], seed=settings["seed"], block=block["id"])
+        predict = Frozen(store.parts()[block["part"]][1]).cost if proposal is not None else None
+        with explained(store.folder), store.db:
+            for i in rows:
+                at = i - block["first"]
+                predicted = float(predict(theta[at : at + 1])[0]) if predict is not None else float("nan")
+                row = plan_row(
+                    i,
+                    block["id"],
+                    theta[at],
+                    log_weight=float(weights[at]),
+                    predicted=predicted,
+                    coin=coin(settings["seed"], i),
+                )
+                store.db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+
+
+def _salvage(folder: Path) -> None:
+    """Copy every whole row into a new file and put it in place of the broken one, which is kept aside."""
+    copy = read_sidecar(folder)
+    if copy is None:
+        raise CampaignError(
+            f"{folder / NAME} is broken and frozen.json beside it is missing or damaged too",
+            code="V03",
+            fix="restore the folder from a backup",
+        )
+    rows = {name: list(_whole_rows(folder, name)) for name in ("plan", "runs")}
+    target = folder / "mending"
+    target.mkdir(exist_ok=True)
+    (target / NAME).unlink(missing_ok=True)
+    store = Store.create(target, {})
+    with closing(store.db), store.db as db:
+        db.execute("DELETE FROM meta")
+        for name, columns in TABLES.items():
+            marks = ", ".join("?" * (len(columns) + 1))
+            db.executemany(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", copy.get(name) or rows.get(name, []))
+        highest = db.execute("SELECT coalesce(max(idx), -1) FROM runs").fetchone()[0]
+    _put_in_place(folder, target)
+    store = Store.open(folder)
+    store.admit_through(highest)  # what has a result was admitted
+    write_sidecar(store)
+    store.close()
+
+
+def _put_in_place(folder: Path, target: Path) -> None:
+    aside = time.strftime("damaged-%Y%m%d-%H%M%S-")
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        old = folder / (NAME + suffix)
+        if old.exists():
+            os.replace(old, folder / (aside + NAME + suffix))
+    os.replace(target / NAME, folder / NAME)
+    for rest in target.iterdir():
+        rest.unlink()
+    target.rmdir()
+
+
+def _whole_rows(folder: Path, table: str) -> Any:
+    """Rows of a possibly broken file whose checksum holds, read one by one past the damage."""
+    columns = TABLES[table]
+    try:
+        with closing(connect(folder, readonly=True)) as db:
+            if SCHEMA[table] not in [row[0] for row in db.execute("SELECT sql FROM sqlite_master")]:
+                return
+            at = -1
+            limit = _highest(db, table) + 1
+            while at < limit:
+                query = f"SELECT {', '.join(columns)}, sum FROM {table} WHERE idx > ? ORDER BY idx LIMIT 64"
+                try:
+                    found: list[Row] = db.execute(query, (at,)).fetchall()
+                except (sqlite3.DatabaseError, UnicodeDecodeError):
+                    found = list(_one_by_one(db, table, at + 1, at + 64))
+                    yield from (row for row in found if intact(row))
+                    at += 64
+                    continue
+                if not found:
+                    return
+                yield from (row for row in found if intact(row))
+                at = found[-1][0]
+    except sqlite3.DatabaseError:
+        return
+
+
+def _one_by_one(db: sqlite3.Connection, table: str, first: int, last: int) -> Any:
+    for index in range(first, last + 1):
+        try:
+            row = db.execute(f"SELECT {', '.join(TABLES[table])}, sum FROM {table} WHERE idx = ?", (index,)).fetchone()
+        except (sqlite3.DatabaseError, UnicodeDecodeError):
+            continue
+        if row is not None:
+            yield row
+
+
+def _highest(db: sqlite3.Connection, table: str) -> int:
+    try:
+        return int(db.execute(f"SELECT coalesce(max(idx), 0) FROM {table}").fetchone()[0])
+    except sqlite3.DatabaseError:
+        return 10_000_000
