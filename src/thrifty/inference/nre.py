@@ -28,7 +28,7 @@ from thrifty.types import Prior, Simulations
 if TYPE_CHECKING:
     import torch
 
-CHOICES = 20  # parameters to choose from: the more, the less noise in the loss, at a network call each
+CHOICES = 10  # parameters to choose from: more would lower the noise of the loss, at a network call each
 
 
 @dataclass(frozen=True)
