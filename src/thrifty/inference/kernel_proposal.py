@@ -29,7 +29,7 @@ from thrifty.weights import covariance, normalise, resample_indices
 BLOCK = 4_096  # candidates per turn of the rejection loop
 REFERENCE = 2**15  # free draws behind floor and normaliser: relative error of Z below 1 %
 _REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on luck
-CENTRES = 1_000  # particles of the mixture; more cost time and change nothing
+CENTRES = 500  # particles of the mixture; more cost time and change nothing
 HOPELESS = 1e-5  # acceptance below which drawing would take longer than simulating
 
 
