@@ -28,9 +28,9 @@ from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust
 from thrifty.inference.distances import Distance, as_distance
 from thrifty.inference.generations import Runner, as_runner, checked, concatenate
-from thrifty.inference.kernel_proposal import KernelProposal
 from thrifty.inference.observation import read_observation
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import CostAware, Pool, priced
@@ -133,11 +133,11 @@ class SMCABC:
         object.__setattr__(self, "penalty", as_penalty(self.penalty))
         ABC(self.prior, distance=self.distance, adjust=self.adjust)  # the same checks
         if self.particles < 10 or (self.size is not None and self.size < 10):
-            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D23")
+            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D33")
         if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
-            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D21")
+            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D31")
         if not 0 <= self.min_acceptance < 1:
-            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D23")
+            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D33")
 
     def run(
         self,
@@ -168,9 +168,9 @@ class SMCABC:
 
 def _check_stop(n: int | None, budget: float | None, epsilon: float | None) -> None:
     if n is None and budget is None and epsilon is None:
-        raise ConfigError("nothing says when to stop", code="D23", fix="give n=, budget= or SMCABC(epsilon=...)")
+        raise ConfigError("nothing says when to stop", code="D33", fix="give n=, budget= or SMCABC(epsilon=...)")
     if n is not None and (n != int(n) or n < 1):
-        raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D23")
+        raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D33")
     if budget is not None and not 0 < budget < np.inf:
         raise ConfigError(f"budget must be a positive number, got {budget}", code="F03")
 
