@@ -65,6 +65,10 @@ def load_posterior(path: str | Path, *, prior: Any = None, network: Any = None, 
     Raises:
         DataError: D20 damaged or not such a file, D21 written by a newer thrifty, D22 something must be given.
     """
+    from thrifty.inference import table_files
+
+    if table_files.kind_of(Path(path)) in table_files.KINDS:  # ABC and its kin: no torch needed
+        return table_files.load(Path(path), prior=prior)
     from thrifty.inference.posterior_files import load
 
     return load(Path(path), prior=prior, network=network, embedding=embedding)

@@ -454,6 +454,10 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
             return CostAware(
                 prior, cost_from_dict(data["cost"]), penalty_from_dict(data["penalty"]), data["log_normaliser"]
             )
+        case "kernel":
+            from thrifty.kernel_proposal import KernelProposal
+
+            return KernelProposal.from_dict(data, prior)
         case "pool":
             parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
             return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)

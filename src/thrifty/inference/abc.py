@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,12 +62,12 @@ class ABC:
         if self.prior is not None:
             object.__setattr__(self, "prior", as_prior(self.prior))
         if self.adjust not in ADJUSTMENTS:
-            raise ConfigError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; got {self.adjust!r}", code="D21")
+            raise ConfigError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; got {self.adjust!r}", code="D31")
         distance = as_distance(self.distance)
         if self.adjust != "none" and distance.datasets:
             raise ConfigError(
                 f"adjust={self.adjust!r} regresses on statistics; {type(distance).__name__} compares raw data sets",
-                code="D21",
+                code="D31",
                 fix='summarise the data, or adjust="none"',
             )
         object.__setattr__(self, "distance", distance)
@@ -211,6 +212,12 @@ class ABCPosterior:
                 " add runs, or accept more",
                 stacklevel=4,
             )
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
+        from thrifty.inference.table_files import save
+
+        save(self, path)
 
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """A JSON recipe and plain arrays that rebuild the posterior."""

@@ -134,7 +134,7 @@ class Euclidean:
         if self.scale is not None:
             scale = np.atleast_1d(np.asarray(self.scale, dtype=np.float64))
             if scale.ndim != 1 or not (np.isfinite(scale) & (scale >= 0)).all() or not (scale > 0).any():
-                raise ConfigError(f"scale must be finite numbers >= 0, one at least > 0; got {scale}", code="D20")
+                raise ConfigError(f"scale must be finite numbers >= 0, one at least > 0; got {scale}", code="D30")
             object.__setattr__(self, "scale", frozen(scale))
 
     def fit(self, x: Array, log_weights: Array) -> Euclidean:
@@ -149,7 +149,7 @@ class Euclidean:
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Distance (n,) of statistics (n, d) from x_o (d,)."""
         if self.scale is None:
-            raise ConfigError("Euclidean has no scale yet", code="D20", fix="call fit(x, log_weights) first")
+            raise ConfigError("Euclidean has no scale yet", code="D30", fix="call fit(x, log_weights) first")
         factor = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
         return _chunked_norm(x, x_o, lambda difference: difference * factor)
 
@@ -201,7 +201,7 @@ class Mahalanobis:
         """Distance (n,) of statistics (n, d) from x_o (d,)."""
         whitener = self.whitener
         if whitener is None:
-            raise ConfigError("Mahalanobis has no covariance yet", code="D20", fix="call fit(x, log_weights) first")
+            raise ConfigError("Mahalanobis has no covariance yet", code="D30", fix="call fit(x, log_weights) first")
         return _chunked_norm(x, x_o, lambda difference: difference @ whitener)
 
     def recipe(self) -> dict[str, Any]:
@@ -226,13 +226,13 @@ class UserDistance:
         if values.shape != (len(x),):
             raise ConfigError(
                 f"distance returned shape {values.shape} for {len(x)} simulations, expected ({len(x)},)",
-                code="D20",
+                code="D30",
                 fix="write it over all rows at once: distance(x (n, *event), x_o (*event)) -> (n,)",
             )
         bad = ~(values >= 0)
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            raise ConfigError(f"distance is {values[row]} at row {row}; it must be a number >= 0", code="D20")
+            raise ConfigError(f"distance is {values[row]} at row {row}; it must be a number >= 0", code="D30")
         return values
 
     def recipe(self) -> dict[str, Any]:
@@ -240,7 +240,7 @@ class UserDistance:
         raise ConfigError(
             f"a posterior with the distance {getattr(self.function, '__name__', 'callable')!r} of your own"
             " cannot be saved",
-            code="D20",
+            code="D30",
             why="saved posteriors hold plain numbers and never code",
             fix="save post.accepted(x_o), or use a distance that thrifty ships",
         )
@@ -256,14 +256,14 @@ def as_distance(distance: Distance | Callable[[Array, Array], npt.ArrayLike] | N
     if distance is None:
         return Euclidean()
     if isinstance(distance, type):
-        raise ConfigError(f"{distance.__name__} is a class", code="D20", fix=f"call it: {distance.__name__}()")
+        raise ConfigError(f"{distance.__name__} is a class", code="D30", fix=f"call it: {distance.__name__}()")
     if isinstance(distance, Distance):
         return distance
     if callable(distance):
         return UserDistance(cast("Callable[[Array, Array], npt.ArrayLike]", distance))
     raise ConfigError(
         f"distance must be a distance object or a callable, got {distance!r}",
-        code="D20",
+        code="D30",
         fix="e.g. th.distances.Euclidean(), th.distances.Energy(), or a function (x, x_o) -> (n,)",
     )
 
@@ -279,4 +279,4 @@ def _chunked_norm(x: Array, x_o: Array, scaled: Callable[[Array], Array]) -> Arr
 
 def _check_width(given: int, width: int, label: str) -> None:
     if given != width:
-        raise ConfigError(f"{label} has {given} entries for {width} statistics", code="D20")
+        raise ConfigError(f"{label} has {given} entries for {width} statistics", code="D30")

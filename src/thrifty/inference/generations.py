@@ -73,7 +73,7 @@ def checked(sims: Simulations, draws: Draws) -> Simulations:
     if len(sims) != len(draws) or not np.array_equal(sims.theta, draws.theta):
         raise DataError(
             f"{len(sims)} simulations came back for {len(draws)} draws, or in another order",
-            code="D16",
+            code="D35",
             why="a generation that keeps only what finished favours cheap runs",
             fix="finish the generation: every planned run must have a status",
         )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -45,7 +46,7 @@ class LogLikelihood(Protocol):
 def check_how(how: str) -> None:
     """Refuse an unknown way."""
     if how not in HOWS:
-        raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="D22")
+        raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="D32")
 
 
 def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, Array]:
@@ -62,7 +63,7 @@ def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, 
             f"the simulations have one run per parameter (x has shape {valid.x.shape});"
             f" this method needs {'several' if m is None else m}",
             code="D08",
-            fix="th.group(th.simulate(simulator, th.repeat(draws, m)), m)",
+            fix="th.simulate(simulator, draws, m=50)",
         )
     if m is not None and x.shape[1] != m:
         raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="D08")
@@ -178,6 +179,12 @@ class LikelihoodPosterior:
 
     def _observations(self, x_o: npt.ArrayLike) -> Array:
         return read_observations(x_o, self.event).reshape(-1, self.x.shape[2])
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
+        from thrifty.inference.table_files import save
+
+        save(self, path)
 
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """A JSON recipe and plain arrays; the prior is written by the caller."""

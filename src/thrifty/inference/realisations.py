@@ -1,4 +1,4 @@
-"""Several runs per parameter (the paper's m): planning them, running them, and how many are worth their cost.
+"""Several runs per parameter (the paper's m): how many are worth their cost.
 
 A likelihood or score estimated from m runs at one parameter is noisy; its noise costs effective draws. With
 c_0 the cost of visiting a parameter at all (start-up, meshing, loading) and c_1 that of one run there:
@@ -11,13 +11,12 @@ c_0 the cost of visiting a parameter at all (start-up, meshing, loading) and c_1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from thrifty.errors import ConfigError, DataError
-from thrifty.types import Draws, Simulations
+from thrifty.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -87,46 +86,3 @@ def split_budget(
             fix="raise the budget, or use a method that needs one run per parameter (th.ABC)",
         )
     return Split(int(budget / each), m, int(budget / each) * each)
-
-
-def repeat(draws: Draws, m: int) -> Draws:
-    """Each draw m times in a row, to be simulated m times with independent noise; `group` puts them together.
-
-    Example:
-        >>> repeat(th.Draws(theta=[[1.0], [2.0]]), 3).theta.ravel().tolist()
-        [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
-    """
-    if m < 1:
-        raise ConfigError(f"m must be at least 1, got {m}", code="D08")
-    return draws[np.repeat(np.arange(len(draws)), m)]
-
-
-def group(sims: Simulations, m: int) -> Simulations:
-    """Runs of repeated draws as a table with m realisations per parameter: x (n, m, *event).
-
-    Costs are summed. A parameter with a failed run is failed as a whole, with its first run's status, because a
-    likelihood from the runs that happened to finish is another likelihood.
-
-    Example:
-        >>> sims = th.Simulations.from_arrays(theta=[[1.0], [1.0], [2.0], [2.0]], x=[[1.0], [2.0], [3.0], [4.0]])
-        >>> group(sims, 2).x.shape
-        (2, 2, 1)
-    """
-    if m < 1 or len(sims) % m:
-        raise DataError(f"{len(sims)} runs are not a multiple of m = {m}", code="D08")
-    theta = sims.theta.reshape(-1, m, sims.dim)
-    if (theta != theta[:, :1]).any():
-        raise DataError(f"runs in one group of {m} have different parameters", code="D08", fix="repeat(draws, m)")
-    failed = ~sims.ok.reshape(-1, m)
-    first = np.argmax(failed, axis=1)
-    status = np.where(failed.any(1), sims.status.reshape(-1, m)[np.arange(len(first)), first], "ok")
-    return replace(
-        sims,
-        theta=theta[:, 0],
-        x=sims.x.reshape(-1, m, *sims.x.shape[1:]) if m > 1 else sims.x,
-        log_weights=sims.log_weights.reshape(-1, m)[:, 0],
-        cost=sims.cost.reshape(-1, m).sum(1),
-        status=status,
-        index=sims.index.reshape(-1, m)[:, 0],
-        m=m,
-    )

@@ -44,7 +44,7 @@ def _fitted(distance: _Kind, x: Array, log_weights: Array) -> _Kind:
 
 def _scaled(distance: Energy | MMD | Wasserstein, x: Array, x_o: Array) -> tuple[Array, Array, Array]:
     if distance.scale is None:
-        raise ConfigError(f"{type(distance).__name__} has no scale yet", code="D20", fix="call fit(x, log_weights)")
+        raise ConfigError(f"{type(distance).__name__} has no scale yet", code="D30", fix="call fit(x, log_weights)")
     x, observed = as_datasets(x), as_datasets(x_o[None], "x_o")[0]
     if x.shape[2] != observed.shape[1] or x.shape[2] != len(distance.scale):
         raise DataError(f"observed data have {observed.shape[1]} variables, simulations have {x.shape[2]}", code="D01")
@@ -137,7 +137,7 @@ class MMD:
 
     def __post_init__(self) -> None:
         if self.lengthscale is not None and not 0 < self.lengthscale < np.inf:
-            raise ConfigError(f"lengthscale must be > 0, got {self.lengthscale}", code="D20")
+            raise ConfigError(f"lengthscale must be > 0, got {self.lengthscale}", code="D30")
 
     def fit(self, x: Array, log_weights: Array) -> MMD:
         """Freeze the scale of the variables."""
@@ -200,7 +200,7 @@ class Wasserstein:
         if variables != 1:
             raise DataError(
                 f"Wasserstein compares one variable, the data have {variables}",
-                code="D20",
+                code="D30",
                 fix="use th.distances.Energy() or th.distances.MMD()",
             )
 

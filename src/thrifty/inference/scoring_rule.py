@@ -148,9 +148,9 @@ class ScoringRule:
         object.__setattr__(self, "prior", as_prior(self.prior))
         check_how(self.how)
         if self.score not in ("energy", "kernel"):
-            raise ConfigError(f'score must be "energy" or "kernel", got {self.score!r}', code="D22")
+            raise ConfigError(f'score must be "energy" or "kernel", got {self.score!r}', code="D32")
         if self.weight is not None and not 0 < self.weight < np.inf:
-            raise ConfigError(f"weight must be a positive number, got {self.weight}", code="D22")
+            raise ConfigError(f"weight must be a positive number, got {self.weight}", code="D32")
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
         """Freeze scale and lengthscale from prior-weighted runs; `seed` is for uniformity."""

@@ -15,29 +15,31 @@ cost before they are drawn.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.costs import fit_cost
+from thrifty.costs import Polynomial, fit_cost
 from thrifty.errors import ConfigError, CostError, InferenceError, ThriftyWarning
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust
 from thrifty.inference.distances import Distance, as_distance
 from thrifty.inference.generations import Runner, as_runner, checked, concatenate
-from thrifty.inference.kernel_proposal import KernelProposal
 from thrifty.inference.observation import read_observation
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
-from thrifty.proposals import CostAware, Pool
+from thrifty.proposals import CostAware, Pool, priced
 from thrifty.types import Array, Cost, Draws, Penalty, Prior, Simulations
 
 PILOT = 50  # runs that tell what a run costs, before a budget is spent on more
-TIMINGS = 1_000  # newest timings a cost model is fitted to: more take longer and change little
+OPENING = 0.2  # share of a budget that generation 0 may take
+GROWTH = 3  # a generation is at least a third of the pool: long runs take few generations, each a better proposal
+TIMINGS = 600  # a cost model is fitted to that many, evenly from all generations: more change little
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,7 @@ class Generation:
     Attributes:
         n: Runs.
         cost: Their total cost.
+        predicted: What the cost model of the time expected; 0 where there was none.
         epsilon: Tolerance of the pool after it.
         ess: Effective draws of the pool within that tolerance.
         acceptance: Share of this generation's runs within it.
@@ -55,6 +58,7 @@ class Generation:
 
     n: int
     cost: float
+    predicted: float
     epsilon: float
     ess: float
     acceptance: float
@@ -96,7 +100,7 @@ class SMCABC:
     Args:
         prior: The prior.
         particles: Effective draws that the tolerance keeps: the accuracy of the posterior asked for.
-        size: Runs per generation; `particles` by default, which about halves the accepted volume each time.
+        size: Runs of the first generations; `particles` by default. Later ones are a third of the pool.
         epsilon: Stop when the tolerance reaches this.
         min_acceptance: Stop when fewer of a generation's runs are accepted.
         distance: As in `th.ABC`; the scale is frozen after generation 0.
@@ -129,11 +133,11 @@ class SMCABC:
         object.__setattr__(self, "penalty", as_penalty(self.penalty))
         ABC(self.prior, distance=self.distance, adjust=self.adjust)  # the same checks
         if self.particles < 10 or (self.size is not None and self.size < 10):
-            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D23")
+            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D33")
         if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
-            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D21")
+            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D31")
         if not 0 <= self.min_acceptance < 1:
-            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D23")
+            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D33")
 
     def run(
         self,
@@ -164,9 +168,9 @@ class SMCABC:
 
 def _check_stop(n: int | None, budget: float | None, epsilon: float | None) -> None:
     if n is None and budget is None and epsilon is None:
-        raise ConfigError("nothing says when to stop", code="D23", fix="give n=, budget= or SMCABC(epsilon=...)")
+        raise ConfigError("nothing says when to stop", code="D33", fix="give n=, budget= or SMCABC(epsilon=...)")
     if n is not None and (n != int(n) or n < 1):
-        raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D23")
+        raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D33")
     if budget is not None and not 0 < budget < np.inf:
         raise ConfigError(f"budget must be a positive number, got {budget}", code="F03")
 
@@ -185,6 +189,7 @@ class _Loop:
         self.distance: Distance | None = None
         self.distances = np.empty(0)
         self.log_weights = np.empty(0)
+        self.ratios: list[Array] = []
 
     @property
     def used(self) -> int:
@@ -195,28 +200,37 @@ class _Loop:
         return sum(g.cost for g in self.generations)
 
     def run(self, n: int | None, budget: float | None) -> SMCStudy:
-        pilot = budget is not None and not self.known_cost
-        count = self._affordable(self._first(), PILOT if pilot else self.size, n, budget)
-        proposal: Prior | CostAware | KernelProposal = self._first()
-        while True:
+        for count in self._opening(n, budget):
+            self._generation(self._first(), count)
+        while not (stopped := self._stopped()):
+            proposal = self._next()
+            count = self._affordable(proposal, self.size, n, budget)
+            if not count:
+                stopped = "runs" if n is not None and self.used >= n else "budget"
+                break
             self._generation(proposal, count)
-            stopped = self._stopped()
-            if not stopped:
-                proposal = self._next()
-                count = self._affordable(proposal, self.size, n, budget)
-                stopped = "" if count else ("runs" if n is not None and self.used >= n else "budget")
-            if stopped:
-                return self._study(stopped)
+        return self._study(stopped)
+
+    def _opening(self, n: int | None, budget: float | None) -> Iterator[int]:
+        """Runs of generation 0, from the prior; under a budget a few first, to see what a run costs."""
+        size = self.size if n is None else min(n, self.size)
+        if budget is None:
+            yield size
+            return
+        if self.cost is None:
+            yield min(size, PILOT)
+        each = self.spent / self.used if self.used else self._predicted(self._first())
+        rest = size - self.used if each == 0 else min(size - self.used, int((OPENING * budget - self.spent) / each))
+        if rest > 0:
+            yield rest
 
     def _first(self) -> Prior | CostAware:
         prior, penalty = self.settings.prior, as_penalty(self.settings.penalty)
-        return prior if self.cost is None else CostAware(prior, self.cost, penalty)
+        return CostAware(prior, self.cost, penalty) if self.known_cost and self.cost is not None else prior
 
     def _next(self) -> Prior | CostAware | KernelProposal:
         if not self.known_cost:
             self.cost = self._refitted_cost()
-        if self.used < self.size:  # still piloting: too few runs to follow
-            return self._first()
         accepted = self.distances <= self.generations[-1].epsilon
         theta = np.concatenate([p.theta for p in self.parts])[accepted]
         penalty = as_penalty(self.settings.penalty) if self.cost is not None else Constant()
@@ -225,29 +239,45 @@ class _Loop:
         )
 
     def _refitted_cost(self) -> Cost | None:
-        theta = np.concatenate([p.theta for p in self.parts])[-TIMINGS:]
-        cost = np.concatenate([p.cost for p in self.parts])[-TIMINGS:]
+        some = np.unique(np.linspace(0, self.used - 1, TIMINGS).astype(int))
+        theta = np.concatenate([p.theta for p in self.parts])[some]
+        cost = np.concatenate([p.cost for p in self.parts])[some]
         timed = np.isfinite(cost) & (cost > 0)
         if not timed.any():
             return None
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ThriftyWarning)  # a poor cost model saves less and biases nothing
-                return fit_cost(theta[timed], cost[timed])
+                return fit_cost(theta[timed], cost[timed], model=Polynomial(3))  # a tenth of the time of "auto"
         except CostError:  # too few timings yet: plain kernels for now
             return self.cost
 
     def _affordable(self, proposal: Any, size: int, n: int | None, budget: float | None) -> int:
         """Runs of the next generation: what n and the *predicted* cost leave, never what single draws would cost."""
+        size = max(size, self.used // GROWTH)
         if n is not None:
             size = min(size, n - self.used)
         if budget is None:
             return size
         if self.cost is not None:
-            each = getattr(proposal, "expected_cost", None) or float("nan")
+            each = self._predicted(proposal) * self._correction()
         else:
             each = self.spent / self.used if self.used else 0.0
-        return size if each == 0 else int(min(size, (budget - self.spent) / each))
+        left = (budget - self.spent) / each if each > 0 else np.inf
+        # the last runs of a budget go in halves, so that a poor prediction overruns by little
+        count = int(min(size, max(left / 2, min(left, self.size))))
+        return count if count >= min(size, self.size // 2) else 0  # crumbs of a budget are not worth a generation
+
+    def _predicted(self, proposal: Any) -> float:
+        """Expected cost of a draw under the current cost model."""
+        if proposal is self.settings.prior and self.cost is not None:
+            return float(np.mean(priced(self.cost, proposal.sample(4_096, np.random.default_rng(0)))))
+        return float(proposal.expected_cost)
+
+    def _correction(self) -> float:
+        """Cost that generations had over the cost that was predicted for them."""
+        both = [(g.cost, g.predicted) for g in self.generations if g.predicted > 0]
+        return sum(c for c, _ in both) / sum(p for _, p in both) if both and sum(c for c, _ in both) > 0 else 1.0
 
     def _generation(self, proposal: Prior | CostAware | KernelProposal, count: int) -> None:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, len(self.generations))))
@@ -256,14 +286,14 @@ class _Loop:
         sims = checked(self.runner(draws, start=self.used), draws)
         self.parts.append(sims)
         self.proposals.append(proposal)
-        self._measure(sims)
-        pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.settings.prior)
-        self.log_weights = pool.log_weight(np.concatenate([p.theta for p in self.parts]))
+        self._reweigh(sims.theta)
+        self._measure()
         epsilon, ess = self._tolerance()
         self.generations.append(
             Generation(
                 n=len(sims),
                 cost=float(np.nansum(sims.cost)),
+                predicted=0.0 if self.cost is None else len(sims) * self._predicted(proposal),
                 epsilon=epsilon,
                 ess=ess,
                 acceptance=float(np.mean(self.distances[-len(sims) :] <= epsilon)),
@@ -271,18 +301,32 @@ class _Loop:
             )
         )
 
-    def _measure(self, sims: Simulations) -> None:
-        """Distances of the new runs; infinite for failed ones. The scale is frozen at the first generation."""
+    def _reweigh(self, new: Array) -> None:
+        """Weights of the whole pool, as `Pool` has them, from density ratios kept between generations."""
+        everything = np.concatenate([p.theta for p in self.parts])
+        old = [np.concatenate([r, self._ratio(q, new)]) for r, q in zip(self.ratios, self.proposals, strict=False)]
+        self.ratios = [*old, self._ratio(self.proposals[-1], everything)]
+        shares = np.array([len(p) for p in self.parts]) / len(everything)
+        terms = [np.log(share) + ratio for share, ratio in zip(shares, self.ratios, strict=True)]
+        self.log_weights = -np.logaddexp.reduce(terms, axis=0)
+
+    def _ratio(self, proposal: Any, theta: Array) -> Array:
+        return np.zeros(len(theta)) if proposal is self.settings.prior else proposal.log_ratio(theta)
+
+    def _measure(self) -> None:
+        """Distances of all runs, infinite for failed ones. The scale is frozen once the first kernels are drawn."""
+        table = concatenate(self.parts)
         datasets = as_distance(self.settings.distance).datasets
-        x = sims.x if datasets else sims.x.reshape(len(sims), -1)
-        ok = sims.ok
-        if self.distance is None:
-            if not ok.any():
-                raise InferenceError(f"none of the {len(sims)} runs of generation 0 is valid", code="I24")
-            self.distance = as_distance(self.settings.distance).fit(x[ok], sims.log_weights[ok])
+        x, ok = table.x if datasets else table.x.reshape(len(table), -1), table.ok
+        if not ok.any():
+            raise InferenceError(f"none of the {len(table)} runs of generation 0 is valid", code="I24")
+        if not isinstance(self.proposals[-1], KernelProposal):
+            self.distance = as_distance(self.settings.distance).fit(x[ok], self.log_weights[ok])
             self.x_o = np.asarray(self.x_o, dtype=float) if datasets else read_observation(self.x_o, x.shape[1:])
-        new = np.full(len(sims), np.inf)
-        new[ok] = self.distance(x[ok], self.x_o)
+            self.distances = np.empty(0)
+        start = len(self.distances)
+        new = np.full(len(table) - start, np.inf)
+        new[ok[start:]] = as_distance(self.distance)(x[start:][ok[start:]], self.x_o)
         self.distances = np.concatenate([self.distances, new])
 
     def _tolerance(self) -> tuple[float, float]:

@@ -69,7 +69,7 @@ class SyntheticLikelihood:
         if not isinstance(self.likelihood, Gaussian | SemiParametric):
             raise ConfigError(
                 f"likelihood must be th.likelihoods.Gaussian(...) or .SemiParametric(...), got {self.likelihood!r}",
-                code="D22",
+                code="D32",
             )
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:

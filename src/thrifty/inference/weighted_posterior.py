@@ -11,6 +11,7 @@ used by `sample`, `mean` or `quantile`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,10 +171,16 @@ class WeightedPosterior:
         if given.size != self.x_o.size or not np.allclose(given.ravel(), self.x_o.ravel(), rtol=1e-9, atol=0):
             raise DataError(
                 f"these draws belong to x_o = {_short(self.x_o)}, not to {_short(given)}",
-                code="D13",
+                code="D34",
                 why="weighted draws answer for one observation only",
                 fix="leave x_o out, or fit a method that is reusable (th.ABC, th.NPE)",
             )
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
+        from thrifty.inference.table_files import save
+
+        save(self, path)
 
     def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """A JSON recipe and plain arrays that rebuild the posterior."""
