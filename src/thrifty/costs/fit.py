@@ -1,9 +1,9 @@
 """Fit a cost model to timed runs: choose by held-out error, correct for expectation, freeze.
 
-    log y_i = f(theta_i) + noise          f: polynomial or Gaussian process
-    cost(theta) = exp(f(theta)) * h(theta)     h: E[y / exp(f) | theta], a log-linear gamma regression
+    log y_i = f(theta_i) + noise        f: polynomial or Gaussian process, chosen by held-out error
+    E[y | theta] = scale * exp(f(theta))      the same f, moved on by gamma scoring, z = f + y/exp(f) - 1
 
-The second factor makes the model estimate the *expected* cost: exp of a mean of logs is too low, by a factor that
+The second step makes the model estimate the *expected* cost: exp of a mean of logs is too low, by a factor that
 depends on theta when the noise does (an outbreak that dies out early is cheap). Nothing here can bias
 inference: any frozen positive cost gives exact weights; a better one saves more.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,17 +21,18 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
-from thrifty.costs.polynomial import Polynomial, PolynomialFit, design
-from thrifty.costs.scaling import Scaling
+from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.errors import CostError, warn
-from thrifty.types import Array, frozen, rows
+from thrifty.types import Array, rows
 
 FORMAT = 1
 _OUTLIER = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
 _PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's noise
 _REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
 _FOLDS = 10
-_CHUNK = 8192  # rows predicted at once, so that the monomials stay in cache
+_ROUNDS, _FOLD_ROUNDS = 40, 10  # of gamma scoring, at half steps; a fold starts from the whole fit
+_FAR = 10.0  # a run this many times its expectation counts no more than that in one round
+_CHUNK = 8192  # rows predicted at once, so that they stay in cache
 
 
 class Model(Protocol):
@@ -48,8 +50,8 @@ class LogFit(Protocol):
         """Predicted log cost."""
         ...
 
-    def refitted(self, theta: Array, log_cost: Array) -> LogFit:
-        """Same settings, other rows."""
+    def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], LogFit]:
+        """Same settings on other rows, as a function of the target there."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -62,10 +64,10 @@ class FittedCost:
     """A frozen model of expected cost; call it with theta (n, p).
 
     Attributes:
-        log_fit: The regression of log cost.
-        correction: Log-linear correction towards the expected cost.
+        log_fit: The regression whose exponential is the expected cost.
+        scale: Factor that makes held-out predictions add up to the costs measured.
         score: Held-out R-squared on log cost.
-        bias: Held-out mean of measured over predicted cost, minus one; near 0 when expectation is right.
+        bias: Held-out total of measured over predicted cost before that factor, minus one.
         coverage: Held-out share of timings within the 90 % band of the held-out residuals' normal law;
             well off 0.9 means noise far from log-normal.
         low, high: Predictions are kept within a factor of ten of the costs seen.
@@ -74,7 +76,7 @@ class FittedCost:
     """
 
     log_fit: PolynomialFit | GaussianProcessFit
-    correction: Correction
+    scale: float
     score: float
     bias: float
     coverage: float
@@ -90,17 +92,17 @@ class FittedCost:
         out = np.empty(len(theta))
         for start in range(0, len(theta), _CHUNK):
             part = theta[start : start + _CHUNK]
-            out[start : start + _CHUNK] = self.log_fit(part) + self.correction(part)
+            out[start : start + _CHUNK] = self.log_fit(part)
+        out += np.log(self.scale)
         return np.exp(np.clip(out, np.log(self.low), np.log(self.high), out=out), out=out)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
-        numbers = ("score", "bias", "coverage", "low", "high", "n", "unit", "noise")
+        numbers = ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")
         return {
             "format": FORMAT,
             "kind": "fitted_cost",
             "log_fit": self.log_fit.to_dict(),
-            "correction": self.correction.to_dict(),
             **{label: getattr(self, label) for label in numbers},
         }
 
@@ -110,35 +112,6 @@ class FittedCost:
 
     def __str__(self) -> str:
         return f"{self.log_fit}, explains {self.score:.0%} of log cost out of sample ({self.n} timings)"
-
-
-@dataclass(frozen=True)
-class Correction:
-    """Log of E[y / exp(f) | theta]: log-linear in the monomials of standardised theta."""
-
-    scaling: Scaling
-    degree: int
-    coefficients: Array
-
-    def __call__(self, theta: Array) -> Array:
-        """Log of the factor (n,)."""
-        if self.degree == 0:
-            return np.full(len(theta), self.coefficients[0])
-        inputs = np.clip(self.scaling(theta), -3, 3)  # no extrapolation beyond three standard deviations
-        return design(inputs, self.degree) @ self.coefficients
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
-        return {
-            "scaling": self.scaling.to_dict(),
-            "degree": self.degree,
-            "coefficients": self.coefficients.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Correction:
-        """The correction written by `to_dict`."""
-        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]))
 
 
 def fit_cost(
@@ -193,15 +166,16 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
     errors = [float(np.mean((pulled - h) ** 2)) for (_, pulled), h in zip(fits, held_out, strict=True)]
     chosen = int(np.argmin(errors))
     (fit, _), predicted = fits[chosen], held_out[chosen]
-    correction = _fit_correction(theta, np.exp(log_cost - predicted), distinct)
+    mean_fit = _towards_mean(fit, theta, seconds, rounds=_ROUNDS)
+    expected = np.exp(_held_out_mean(mean_fit, theta, seconds, groups))
+    total = float(seconds.sum() / expected.sum())
     residual = log_cost - predicted
-    ratio = seconds / np.exp(predicted + correction(theta))
     spread = float(residual.std())
     return FittedCost(
-        log_fit=fit,  # type: ignore[arg-type]
-        correction=correction,
+        log_fit=mean_fit,  # type: ignore[arg-type]
+        scale=float(np.clip(total, 1 / 3, 3)),
         score=_score(log_cost, predicted),
-        bias=float(seconds.sum() / (seconds / ratio).sum() - 1),
+        bias=total - 1,
         coverage=float(np.mean(np.abs(residual - residual.mean()) <= 1.6449 * spread)) if spread > 0 else 1.0,
         low=float(seconds.min() / _REACH),
         high=float(seconds.max() * _REACH),
@@ -268,43 +242,44 @@ def _robust_fit(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray
     return fit, pulled
 
 
-def _held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
-    """Prediction of each row by the same settings fitted without its fold (n,); folds split by theta."""
+def _folds(groups: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.bool_]]:
+    """Masks of held-out rows; all timings of one theta are held out together."""
     fold = np.random.default_rng(0).permutation(int(groups.max()) + 1) % _FOLDS
+    return (fold[groups] == k for k in np.unique(fold))
+
+
+def _held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
+    """Prediction of each row by the same settings fitted without its fold (n,)."""
     out = np.empty(len(theta))
-    for k in np.unique(fold):
-        held = fold[groups] == k
-        out[held] = fit.refitted(theta[~held], log_cost[~held])(theta[held])
+    for held in _folds(groups):
+        out[held] = fit.refitter(theta[~held])(log_cost[~held])(theta[held])
+    return out
+
+
+def _towards_mean(fit: LogFit, theta: Array, seconds: Array, *, rounds: int) -> LogFit:
+    """Move a fit of log cost to the log of expected cost: gamma regression with a log link, by damped scoring."""
+    f = fit(theta)
+    f = f + np.log(np.mean(np.minimum(seconds * np.exp(-f), _FAR)))
+    surprise = np.clip(seconds * np.exp(-f) - 1, -1, _FAR)
+    refit = fit.refitter(theta, noise=float(surprise.var()))  # the dispersion: single far runs must not bend it
+    for _ in range(rounds):
+        fit = refit(f + surprise)
+        f = f + 0.5 * (fit(theta) - f)
+        surprise = np.clip(seconds * np.exp(-f) - 1, -1, _FAR)
+    return fit
+
+
+def _held_out_mean(fit: LogFit, theta: Array, seconds: Array, groups: npt.NDArray[np.intp]) -> Array:
+    """Log of the expected cost of each row, fitted without its fold and started from the whole fit (n,)."""
+    out = np.empty(len(theta))
+    for held in _folds(groups):
+        out[held] = _towards_mean(fit, theta[~held], seconds[~held], rounds=_FOLD_ROUNDS)(theta[held])
     return out
 
 
 def _score(log_cost: Array, predicted: Array) -> float:
     total = float(np.sum((log_cost - log_cost.mean()) ** 2))
     return 1 - float(np.sum((log_cost - predicted) ** 2)) / total if total > 0 else 0.0
-
-
-def _fit_correction(theta: Array, ratio: Array, distinct: int) -> Correction:
-    """Gamma regression of measured/predicted with a log link, by reweighted least squares.
-
-    A constant below 50 timed parameters, linear below 100, quadratic above, ridged towards the constant: a
-    rough factor must not spoil a good fit. The largest ratios are capped at three times the 99 % quantile.
-    """
-    scaling = Scaling.of(theta)
-    ratio = np.minimum(ratio, 3 * np.quantile(ratio, 0.99))
-    degree = 0 if distinct < 50 else 1 if distinct < 100 or theta.shape[1] > 6 else 2
-    features = design(np.clip(scaling(theta), -3, 3), degree)
-    ridge = np.diag([0.0] + [10.0] * (features.shape[1] - 1))  # slopes of more than e^0.3 per sd need evidence
-    coefficients = np.zeros(features.shape[1])
-    coefficients[0] = np.log(ratio.mean())
-    dispersion = max(float(np.var(ratio / ratio.mean())), 1e-12)
-    gram = features.T @ features + dispersion * ridge
-    for _ in range(50):
-        score = features.T @ (ratio * np.exp(-features @ coefficients) - 1) - dispersion * ridge @ coefficients
-        step = np.linalg.solve(gram, score)
-        coefficients += np.clip(step, -0.5, 0.5)
-        if np.abs(step).max() < 1e-10:
-            break
-    return Correction(scaling, degree, frozen(coefficients))
 
 
 def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
@@ -332,8 +307,8 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
             )
         kinds = {"polynomial": PolynomialFit, "gaussian_process": GaussianProcessFit}
         fit = kinds[data["log_fit"]["kind"]].from_dict(data["log_fit"])
-        numbers = {k: data[k] for k in ("score", "bias", "coverage", "low", "high", "n", "unit", "noise")}
-        return FittedCost(log_fit=fit, correction=Correction.from_dict(data["correction"]), **numbers)
+        numbers = {k: data[k] for k in ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")}
+        return FittedCost(log_fit=fit, **numbers)
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CostError):
             raise

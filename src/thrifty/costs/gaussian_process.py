@@ -8,6 +8,7 @@ are fitted on a subset and alpha solves the subset-of-regressors equations over 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,7 +52,7 @@ class GaussianProcess:
         if n > 400:  # the cubic cost of the likelihood begins to be felt
             some = np.sort(np.random.default_rng(0).permutation(n)[: self.inducing])
         lengths, variance, noise = _hyperparameters(inputs[some], log_cost[some])
-        return _solved(scaling, inputs[some] / lengths, inputs / lengths, log_cost, (lengths, variance, noise))
+        return _solver(scaling, inputs[some] / lengths, inputs / lengths, (lengths, variance, noise))(log_cost)
 
 
 def _hyperparameters(inputs: Array, log_cost: Array) -> tuple[Array, float, float]:
@@ -78,23 +79,33 @@ def _kernel(a: Array, b: Array) -> Array:
     return np.exp(-0.5 * np.maximum(squares, 0))
 
 
-def _solved(
-    scaling: Scaling, centres: Array, inputs: Array, log_cost: Array, settings: tuple[Array, float, float]
-) -> GaussianProcessFit:
-    """Solve for alpha: exactly with all rows as centres, by subset of regressors otherwise."""
+def _solver(
+    scaling: Scaling, centres: Array, inputs: Array, settings: tuple[Array, float, float]
+) -> Callable[[Array], GaussianProcessFit]:
+    """Alpha as a function of the target: exact with all rows as centres, by subset of regressors otherwise."""
     lengths, variance, noise = settings
-    level = float(log_cost.mean())
     if len(centres) == len(inputs):
         gram = variance * _kernel(inputs, inputs) + (noise + 1e-10 * variance) * np.eye(len(inputs))
-        alpha = variance * cho_solve((np.linalg.cholesky(gram), True), log_cost - level)
+        factor = np.linalg.cholesky(gram)
+
+        def alpha_of(centred: Array) -> Array:
+            return variance * cho_solve((factor, True), centred)
     else:
         # whitened by the centres' Cholesky factor, the normal equations are well conditioned
-        factor = np.linalg.cholesky(_kernel(centres, centres) + 1e-6 * np.eye(len(centres)))
-        white = solve_triangular(factor, _kernel(centres, inputs), lower=True)
+        outer = np.linalg.cholesky(_kernel(centres, centres) + 1e-6 * np.eye(len(centres)))
+        white = solve_triangular(outer, _kernel(centres, inputs), lower=True)
         gram = white @ white.T + max(noise / variance, 1e-6) * np.eye(len(centres))
-        inner = cho_solve((np.linalg.cholesky(gram), True), white @ (log_cost - level))
-        alpha = solve_triangular(factor.T, inner, lower=False)
-    return GaussianProcessFit(scaling, frozen(lengths), frozen(centres), frozen(alpha), level, variance, noise)
+        factor = np.linalg.cholesky(gram)
+
+        def alpha_of(centred: Array) -> Array:
+            return solve_triangular(outer.T, cho_solve((factor, True), white @ centred), lower=False)
+
+    def solve(target: Array) -> GaussianProcessFit:
+        level = float(target.mean())
+        alpha = frozen(alpha_of(target - level))
+        return GaussianProcessFit(scaling, frozen(lengths), frozen(centres), alpha, level, variance, noise)
+
+    return solve
 
 
 @dataclass(frozen=True)
@@ -130,11 +141,11 @@ class GaussianProcessFit:
             out[start : start + _CHUNK] = block @ alpha
         return out + self.level
 
-    def refitted(self, theta: Array, log_cost: Array) -> GaussianProcessFit:
-        """The same hyperparameters on other rows, for held-out checks."""
+    def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], GaussianProcessFit]:
+        """The same hyperparameters on other rows, with at least this noise, as a function of the target there."""
         inputs = self.scaling(theta) / self.lengths
-        centres = inputs if len(inputs) <= 400 else inputs[: len(self.centres)]
-        return _solved(self.scaling, centres, inputs, log_cost, (self.lengths, self.variance, self.noise))
+        centres = inputs if len(inputs) <= 400 else self.centres
+        return _solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

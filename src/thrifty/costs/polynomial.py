@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any
@@ -62,15 +63,29 @@ class Polynomial:
             groups: Equal numbers mark repeated timings at one theta, left out together (n,).
         """
         scaling = Scaling.of(theta)
-        features = design(scaling(theta), self.degree)
-        centre = features[:, 1:].mean(0)
-        spread = features[:, 1:].std(0)
-        spread = np.where(spread > 0, spread, 1.0)
-        standard = (features[:, 1:] - centre) / spread
-        level = log_cost.mean()
-        best = min(_RIDGES, key=lambda ridge: _left_out_error(standard, log_cost - level, ridge, groups))
-        slopes = _ridge(standard, log_cost - level, best) / spread
-        return PolynomialFit(scaling, self.degree, frozen(np.concatenate([[level - centre @ slopes], slopes])))
+        standard, _ = _standardised(design(scaling(theta), self.degree))
+        centred = log_cost - log_cost.mean()
+        ridge = min(_RIDGES, key=lambda r: _left_out_error(standard, centred, r, groups))
+        return _fitted(scaling, self.degree, float(ridge), theta)(log_cost)
+
+
+def _standardised(features: Array) -> tuple[Array, tuple[Array, Array]]:
+    """Features without the constant, centred and scaled; and how."""
+    centre, spread = features[:, 1:].mean(0), features[:, 1:].std(0)
+    spread = np.where(spread > 0, spread, 1.0)
+    return (features[:, 1:] - centre) / spread, (centre, spread)
+
+
+def _fitted(scaling: Scaling, degree: int, ridge: float, theta: Array) -> Callable[[Array], PolynomialFit]:
+    """Regression on fixed rows and settings, as a function of the target."""
+    standard, (centre, spread) = _standardised(design(scaling(theta), degree))
+
+    def solve(target: Array) -> PolynomialFit:
+        level = target.mean()
+        slopes = _ridge(standard, target - level, ridge) / spread
+        return PolynomialFit(scaling, degree, frozen(np.concatenate([[level - centre @ slopes], slopes])), ridge)
+
+    return solve
 
 
 def _ridge(features: Array, target: Array, ridge: float) -> Array:
@@ -100,14 +115,15 @@ class PolynomialFit:
     scaling: Scaling
     degree: int
     coefficients: Array
+    ridge: float = 1e-3
 
     def __call__(self, theta: Array) -> Array:
         """Predicted log cost (n,)."""
         return design(self.scaling(theta), self.degree) @ self.coefficients
 
-    def refitted(self, theta: Array, log_cost: Array) -> PolynomialFit:
-        """The same settings on other rows, for held-out checks."""
-        return Polynomial(self.degree).fit(theta, log_cost, np.arange(len(theta)))
+    def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], PolynomialFit]:
+        """The same settings on other rows, as a function of the target there; noise does not matter to it."""
+        return _fitted(self.scaling, self.degree, self.ridge, theta)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""
@@ -115,13 +131,14 @@ class PolynomialFit:
             "kind": "polynomial",
             "degree": self.degree,
             "coefficients": self.coefficients.tolist(),
+            "ridge": self.ridge,
             "scaling": self.scaling.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PolynomialFit:
         """The fit written by `to_dict`."""
-        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]))
+        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]), data["ridge"])
 
     def __str__(self) -> str:
         return f"polynomial of degree {self.degree}"

@@ -28,9 +28,10 @@ class Scaling:
 
     @classmethod
     def of(cls, theta: Array) -> Scaling:
-        """Read off the pilot: log where all values are positive and span more than a factor 1000."""
-        low, high = theta.min(0), theta.max(0)
-        logged = (low > 0) & (high > 1000 * np.where(low > 0, low, 1.0))
+        """Read off the pilot: log where all values are positive and nine tenths of them span a factor of 100."""
+        low = theta.min(0)
+        lower, upper = np.quantile(theta, [0.05, 0.95], axis=0)  # a uniform parameter spans 19
+        logged = (low > 0) & (upper > 100 * lower)
         floor = np.where(low > 0, low, 1.0)
         inner = np.where(logged, np.log(np.where(logged, theta, 1.0)), theta)
         spread = inner.std(0)
