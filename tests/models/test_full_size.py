@@ -14,10 +14,10 @@ import thrifty as th
 from .conftest import runs_of, smallest_p
 
 CASES = {
-    "homogeneous": (lambda: th.models.HomogeneousSIR(), "homogeneous_sir", [(1.3,), (5.0,)], 400),
-    "temporal": (lambda: th.models.TemporalSIR(), "temporal_sir", [(0.5, 0.5), (0.9, 0.15), (0.4, 0.3)], 1500),
-    "bernoulli": (lambda: th.models.BernoulliSIR(), "bernoulli_sir", [(0.5, 0.5, 0.5), (0.1, 1.0, 0.1)], 300),
-    "radio": (lambda: th.models.Radio(), "radio", [(4e-9, 7e-9, 1e9, 3e-10)], 120),
+    "homogeneous": (th.models.HomogeneousSIR, "homogeneous_sir", [(1.3,), (5.0,)], 400),
+    "temporal": (th.models.TemporalSIR, "temporal_sir", [(0.5, 0.5), (0.9, 0.15), (0.4, 0.3)], 1500),
+    "bernoulli": (th.models.BernoulliSIR, "bernoulli_sir", [(0.5, 0.5, 0.5), (0.1, 1.0, 0.1)], 300),
+    "radio": (th.models.Radio, "radio", [(4e-9, 7e-9, 1e9, 3e-10)], 120),
 }
 
 
