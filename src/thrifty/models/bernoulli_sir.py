@@ -6,7 +6,7 @@ infectives, the next event comes after Exp(theta_1 L + theta_2 i); it is an infe
 theta_1 L / (theta_1 L + theta_2 i), of susceptible j in proportion to its infective neighbours (its pressure).
 
 Pressures and L are kept up to date: an infection or a removal visits the susceptible neighbours of that individual and
-nothing else. The susceptible is found by rejection: j uniform, accepted with probability pressure/bound.
+nothing else. The susceptible is found by rejection: j uniform, accepted with probability pressure/i.
 
 Against the published code: the graph is symmetric without self-loops, only susceptibles count in the rate, N = 1000.
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from thrifty.errors import ConfigError, PriorError
 from thrifty.models.base import Model
-from thrifty.models.compiled import kernel
+from thrifty.models.compiled import kernel, trailing_zeros
 from thrifty.models.graph import bernoulli_graph
 from thrifty.models.outbreak import check_settings, outbreak_names, outbreak_statistics
 from thrifty.models.stream import Words, exponential, seeded, start_of, uniform
@@ -77,23 +77,17 @@ class BernoulliSIR(Model):
         return outbreak_statistics(times, removals, self.bins), drawn + updates + 2.0 * removals - 1.0
 
 
-_DE_BRUIJN = 0x03F79D71B4CB0A89  # its 64 windows of 6 bits all differ: they name the place of a single bit
-
-
 @kernel
 def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: Words) -> tuple[Array, int, int]:
     g = seeded(start)
     one = np.uint64(1)
-    place = np.empty(64, dtype=np.uint64)
-    for b in range(64):
-        place[(np.uint64(_DE_BRUIJN) << np.uint64(b)) >> np.uint64(58)] = b
     times, pressure = np.empty(population), np.zeros(population, dtype=np.int32)
     everyone = np.arange(population)  # susceptibles first, then infectives, then the removed
     susceptible = np.zeros(graph.shape[1], dtype=np.uint64)
     for j in range(population):
         susceptible[j // 64] |= one << np.uint64(j % 64)
     s, infectives, removals, links, updates, t = population, 0, 0, 0, 0, 0.0
-    chosen, sign, most = 0, 1, 0  # the first case; `most` bounds the pressures
+    chosen, sign = 0, 1  # the first case
     while True:
         person = everyone[chosen]
         if sign > 0:  # infected: the last place of the susceptibles becomes the first of the infectives
@@ -111,11 +105,8 @@ def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: W
         for w in range(graph.shape[1]):
             neighbours = graph[person, w] & susceptible[w]
             while neighbours != 0:
-                lowest = neighbours & (~neighbours + one)
-                neighbours ^= lowest
-                j = np.uint64(64 * w) + place[(lowest * np.uint64(_DE_BRUIJN)) >> np.uint64(58)]
-                pressure[j] += sign
-                most = max(most, pressure[j])
+                pressure[np.uint64(64 * w) + trailing_zeros(neighbours)] += sign
+                neighbours &= neighbours - one  # its lowest bit is done
                 visits += 1
         links += sign * visits
         updates += visits
@@ -126,11 +117,11 @@ def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: W
         t += wait / (infection + removal)
         u, g = uniform(g)
         if u * (infection + removal) < infection:
-            sign, bound = 1, min(most, infectives)
-            while True:
+            sign = 1
+            while True:  # about 1/theta_3 tries
                 u, g = uniform(g)
                 chosen = int(s * u)
-                if (s * u - chosen) * bound < pressure[everyone[chosen]]:
+                if (s * u - chosen) * infectives < pressure[everyone[chosen]]:
                     break
         else:
             u, g = uniform(g)

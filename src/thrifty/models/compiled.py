@@ -12,6 +12,8 @@ from thrifty.errors import MissingExtraError
 
 try:
     import numba
+    from llvmlite import ir
+    from numba.extending import intrinsic
 except ImportError as error:
     raise MissingExtraError(
         f"this model's event loop is compiled by numba, which cannot be imported ({error})",
@@ -42,3 +44,14 @@ def fast_kernel(function: _Function) -> _Function:
         return numba.njit(nogil=True, cache=True, fastmath=freedom)(function)  # type: ignore[return-value]
     except RuntimeError:
         return numba.njit(nogil=True, fastmath=freedom)(function)  # type: ignore[return-value]
+
+
+def _lowest_bit(typing: Any, bits: Any) -> Any:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return numba.types.uint64(numba.types.uint64), emit
+
+
+# place of the lowest 1 of a 64-bit word that has one: a single machine instruction, for use in kernels
+trailing_zeros: Any = intrinsic(_lowest_bit)

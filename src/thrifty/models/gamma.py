@@ -14,6 +14,7 @@ uniform prior. This is what the paper compares with. Inference only sees the sta
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -120,7 +121,7 @@ class Gamma(Model):
         cv2 = (given["sd"] / given["mean"]) ** 2
         return self._posterior(lambda t: self._log_given_mean(t, given["mean"]) + self._log_given_cv2(t, cv2))
 
-    def _posterior(self, log_likelihood) -> GridPosterior:  # type: ignore[no-untyped-def]
+    def _posterior(self, log_likelihood: Callable[[Array], Array]) -> GridPosterior:
         if not isinstance(self.prior, Uniform):
             raise ConfigError("the reference posterior is for a uniform prior", code="P03")
         return GridPosterior(log_likelihood, float(self.prior.low[0]), float(self.prior.high[0]), self.names)

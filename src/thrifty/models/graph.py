@@ -62,13 +62,13 @@ def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple
     for row in range(64 * width):
         for column in range(row // 64, width):
             below, open_ = np.uint64(0), np.uint64(_FULL)
-            for digit in digits:
+            k = 0
+            while k < 5 or (open_ != 0 and k < len(digits)):  # five are nearly always needed: the compiler unrolls them
                 bits, g = word(g)
-                drawn += 1
-                below |= open_ & digit & ~bits  # p's digit is 1, the uniform's 0: it lies below p
-                open_ &= ~(bits ^ digit)  # equal digits: undecided
-                if open_ == 0:
-                    break
+                below |= open_ & digits[k] & ~bits  # p's digit is 1, the uniform's 0: it lies below p
+                open_ &= ~(bits ^ digits[k])  # equal digits: undecided
+                k += 1
+            drawn += k
             words[row, column] = below | open_ if certain else below  # a uniform equal to p < 1 is not below it
     following = np.empty(3, dtype=np.uint64)
     for i in range(3):
