@@ -16,6 +16,7 @@ from thrifty.campaign.budget import Price
 from thrifty.campaign.drive import Driver, Pending
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.identity import check_same, describe_prior, readable_prior
+from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import checked_limit
 from thrifty.campaign.lock import FolderLock
 from thrifty.campaign.plan import Plan
@@ -123,13 +124,13 @@ class Campaign:
         _check_count(n, "pilot")
         limit = checked_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
-        with self._writing() as (store, settings):
+        with Interrupts() as interrupts, self._writing() as (store, settings):
             self._check_simulator(store, settings)
             self._planner(store, settings).pilot(n)
-            driver = self._driver(store, engine=engine, limit=limit, progress=progress)
+            driver = self._driver(store, interrupts, engine=engine, limit=limit, progress=progress)
             driver.run(Pending.of(store, self.prior.dim, modes=("pilot",)), first=True)
             driver.after_pilot(self.prior.names)
-        return self.status()
+        return self._ended(interrupts)
 
     def plan(
         self,
@@ -188,13 +189,13 @@ class Campaign:
         """
         limit = checked_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
-        with self._writing() as (store, settings):
+        with Interrupts() as interrupts, self._writing() as (store, settings):
             self._check_simulator(store, settings)
             if not store.blocks():
                 raise CampaignError(
                     f"{self.folder} has no planned runs", code="A04", fix="c.pilot(200), then c.plan(n=5000)"
                 )
-            driver = self._driver(store, engine=engine, limit=limit, progress=progress)
+            driver = self._driver(store, interrupts, engine=engine, limit=limit, progress=progress)
             planner = self._planner(store, settings)
             budget = planner.budget(settings.get("budget"))
             driver.extend_timeouts()
@@ -204,7 +205,7 @@ class Campaign:
                 if ending != "done" or budget is None or not planner.top_up(budget):
                     break
             driver.finish(ending)
-        return self.status()
+        return self._ended(interrupts)
 
     # --- reading ---
 
@@ -295,7 +296,16 @@ class Campaign:
         store.put("notes", notes)
         store.put("simulator", now)
 
-    def _driver(self, store: Store, *, engine: Engine, limit: Any, progress: ProgressMode) -> Driver:
+    def _ended(self, interrupts: Interrupts) -> Status:
+        """The status; or what the signal asked for, now that the store is closed and the lock released."""
+        status = self.status()
+        safe = f"stopped. {status.done:,} runs are safe on disk. Calling again continues."
+        interrupts.raise_if_caught(safe)
+        return status
+
+    def _driver(
+        self, store: Store, interrupts: Interrupts, *, engine: Engine, limit: Any, progress: ProgressMode
+    ) -> Driver:
         settings = store.settings()
         kind, scale = cost_kind(settings, self.price)
 
@@ -306,6 +316,7 @@ class Campaign:
         return Driver(
             store, self.simulator, engine, settings=settings, limit=limit, progress=progress, kind=kind, scale=scale,
             unit=unit_of(settings), weigh=weight_of,
+            interrupts=interrupts,
         )  # fmt: skip
 
 

@@ -75,6 +75,7 @@ class Driver:
     scale: float
     unit: str
     weigh: Callable[[], tuple[Table, Array]]
+    interrupts: Interrupts
     _loop: Loop | None = None
 
     def run(
@@ -85,7 +86,7 @@ class Driver:
         budget: Budget | None = None,
         deadline: str | float | None = None,
     ) -> Ending:
-        """Run until done, stopped or out of budget; signals end the call after everything is safe."""
+        """Run until done, stopped or out of budget."""
         if not len(pending.index):
             return "done"
         schedule = Schedule(
@@ -101,7 +102,7 @@ class Driver:
         recorder = Recorder(self.store, policy=policy, session=self.store.begin_session(type(self.engine).__name__))
         spend = budget.spent_on if budget is not None else lambda outcome: outcome.cpu
         job = Job(self.simulator, self.settings["seed"], self.settings["m"], warm_up=True)
-        with Interrupts() as interrupts, watcher(self.progress, tally=self._tally(pending, budget)) as watching:
+        with watcher(self.progress, tally=self._tally(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
                 job,
@@ -115,16 +116,16 @@ class Driver:
                 spent=self._spent(budget),
                 predicted_price=budget.per_unit if budget is not None and budget.of == self.kind else 0.0,
             )
-            ending = self._loop.run(interrupts)
+            ending = self._loop.run(self.interrupts)
         if self._loop.differs is not None and self.settings.get("deterministic", True):
             self.store.put("deterministic", False)
             warn(not_deterministic(self._loop.differs), stacklevel=4)
-        safe = int(self.store.totals()["done"])
-        interrupts.raise_if_caught(f"stopped. {safe:,} runs are safe on disk. Calling run() again continues.")
         return ending
 
     def after_pilot(self, names: tuple[str, ...]) -> None:
         """Freeze the shape of outputs, and refuse what cannot be learned from."""
+        if self.interrupts.drain:
+            return
         table = read_table(self.store, dim=len(names))
         done = table.status != "pending"
         counts = Counter(table.status[done].tolist())
@@ -156,6 +157,8 @@ class Driver:
 
     def finish(self, ending: Ending) -> None:
         """What the reader must know at the end of a run."""
+        if self.interrupts.drain:
+            return
         late = self._loop.timed_out if self._loop is not None else None
         if ending == "timeout" and late is not None:
             raise CampaignError(

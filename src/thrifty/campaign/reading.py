@@ -108,13 +108,13 @@ def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[s
         planned = {i for block in blocks.values() for i in range(block["first"], block["first"] + block["n"])}
         damaged["plan"] += sorted((planned - there) | (there - planned))
     n = len(index)
-    shape = known_shape(store) if outputs else (1,)
+    shape = known_shape(store)
     table = Table(
         index=np.array(index, dtype=np.int64),
         theta=np.array(theta).reshape(n, dim),
         part=np.array(part, dtype=np.int64),
         predicted=np.array(predicted, dtype=np.float64),
-        x=np.full((n, *shape), np.nan),
+        x=np.full((n, *shape) if outputs else (n, 1), np.nan),
         status=np.full(n, "pending", dtype="<U8"),
         wall=np.full(n, np.nan),
         cpu=np.full(n, np.nan),
@@ -141,11 +141,10 @@ def _fill(store: Store, table: Table, *, shape: Shape, outputs: bool, damaged: l
         table.wall[at], table.cpu[at], table.reported[at] = outcome.wall, outcome.cpu, outcome.reported
         table.cut[at] = np.inf if outcome.limit is None else outcome.limit
         table.policy[at] = row[12]
-        if outputs and outcome.status == "ok" and outcome.x is not None:
-            if outcome.x.shape == shape:
-                table.x[at] = outcome.x
-            else:
-                table.status[at] = "error"
+        if outcome.status == "ok" and row[2] != ",".join(str(size) for size in shape):
+            table.status[at] = "error"
+        elif outputs and outcome.status == "ok":
+            table.x[at] = outcome.x
 
 
 def known_shape(store: Store) -> Shape:

@@ -99,7 +99,7 @@ def read_outcome(row: Row, *, check: bool = True) -> Outcome | None:
     x = None
     if data is not None:
         sizes = tuple(int(size) for size in shape.split(",")) if shape else ()
-        if 8 * int(np.prod(sizes, dtype=object)) != len(data):
+        if 8 * int(np.prod(sizes, dtype=object)) != len(data) or any(size < 0 for size in sizes):
             return None
         x = np.frombuffer(data, dtype="<f8").reshape(sizes)
     reported = float("nan") if reported is None else reported

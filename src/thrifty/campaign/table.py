@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
 from thrifty.campaign.task import Outcome
-from thrifty.types import Array
+from thrifty.types import Array, Simulations
 
 Shape = tuple[int, ...]
 
@@ -51,6 +52,18 @@ def columns(
             else:
                 status[row] = "error"
     return {"x": x, "status": status, "cut": cut, **numbers}
+
+
+def table_hash(sims: Simulations) -> str:
+    """Hash of what a table says (index, theta, x, status, weights), not of how long it took.
+
+    Two campaigns with the same seed, prior, plan and simulator have the same hash, whatever happened on the way.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for column in (sims.index, sims.theta, sims.x, sims.log_weights):
+        digest.update(repr((column.shape, column.dtype.str)).encode() + np.ascontiguousarray(column).tobytes())
+    digest.update("\n".join(sims.status.tolist()).encode())
+    return digest.hexdigest()
 
 
 def chosen_cost(table: dict[str, np.ndarray], kind: str) -> Array:

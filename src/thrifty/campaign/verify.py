@@ -142,7 +142,8 @@ def _salvage(folder: Path) -> None:
             code="V03",
             fix="restore the folder from a backup",
         )
-    rows = {name: list(_whole_rows(folder, name)) for name in ("plan", "runs")}
+    planned = sum(row[3] for row in copy["blocks"])
+    rows = {name: list(_whole_rows(folder, name, planned)) for name in ("plan", "runs")}
     target = folder / "mending"
     target.mkdir(exist_ok=True)
     (target / NAME).unlink(missing_ok=True)
@@ -172,7 +173,7 @@ def _put_in_place(folder: Path, target: Path) -> None:
     target.rmdir()
 
 
-def _whole_rows(folder: Path, table: str) -> Any:
+def _whole_rows(folder: Path, table: str, planned: int) -> Any:
     """Rows of a possibly broken file whose checksum holds, read one by one past the damage."""
     columns = TABLES[table]
     try:
@@ -180,8 +181,7 @@ def _whole_rows(folder: Path, table: str) -> Any:
             if SCHEMA[table] not in [row[0] for row in db.execute("SELECT sql FROM sqlite_master")]:
                 return
             at = -1
-            limit = _highest(db, table) + 1
-            while at < limit:
+            while at < planned:
                 query = f"SELECT {', '.join(columns)}, sum FROM {table} WHERE idx > ? ORDER BY idx LIMIT 64"
                 try:
                     found: list[Row] = db.execute(query, (at,)).fetchall()
@@ -206,10 +206,3 @@ def _one_by_one(db: sqlite3.Connection, table: str, first: int, last: int) -> An
             continue
         if row is not None:
             yield row
-
-
-def _highest(db: sqlite3.Connection, table: str) -> int:
-    try:
-        return int(db.execute(f"SELECT coalesce(max(idx), 0) FROM {table}").fetchone()[0])
-    except sqlite3.DatabaseError:
-        return 10_000_000

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from pebble import ProcessPool
@@ -42,13 +43,14 @@ class Slot:
 
     def _open(self) -> None:
         self.cell: Any = CONTEXT.RawArray("d", [-1.0] * CELL)
-        self.stopped_for, self._watched, self._looked = 0.0, -1.0, time.monotonic()
+        self.suspended: dict[int, float] = {}  # seconds for which the worker was stopped, by run
+        self._looked = time.monotonic()
         arguments = (self.payload, self.cell, self.warden.writer, workers_environment())
         self.pool = ProcessPool(max_workers=1, initializer=initialise, initargs=arguments, context=CONTEXT)
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Send a bundle, through a new pool if the old one broke while idle."""
-        self.tasks = tasks
+        self.tasks, self.suspended = tasks, {}
         self.epoch += 1
         epoch = self.epoch
         try:
@@ -81,17 +83,14 @@ class Slot:
 
     def running(self) -> tuple[Task | None, float]:
         """The run under way and its wall time, less the time the worker was suspended."""
-        index = self.cell[INDEX]
-        now = time.monotonic()
-        if index != self._watched:
-            self._watched, self.stopped_for, self._looked = index, 0.0, now
+        index, began, now = int(self.cell[INDEX]), float(self.cell[STARTED]), time.monotonic()
         task = next((task for task in self.tasks or () if task.index == index), None)
+        looked, self._looked = self._looked, now
         if task is None:
             return None, 0.0
         if _state(int(self.cell[PID])) == "T":
-            self.stopped_for += now - max(self._looked, self.cell[STARTED])
-        self._looked = now
-        return task, max(now - self.cell[STARTED] - self.stopped_for, 0.0)
+            self.suspended[index] = self.suspended.get(index, 0.0) + now - max(looked, began)
+        return task, max(now - began - self.suspended.get(index, 0.0), 0.0)
 
 
 class Processes:
@@ -199,8 +198,8 @@ class Processes:
                 fix="make its module importable (PYTHONPATH), or define the function in the script itself",
             )
         slot.early_deaths = 0
-        if slot.stopped_for and len(tasks) == 1:  # a suspended worker did not work: neither cost nor time-out
-            outcomes = [_shortened(outcome, slot.stopped_for) for outcome in outcomes]
+        # a suspended worker did not work: neither cost nor time-out
+        outcomes = [_shortened(outcome, slot.suspended.get(outcome.index, 0.0)) for outcome in outcomes]
         return Report(tasks, outcomes)
 
     def _past_limit(self, slot: Slot) -> Report | None:
@@ -221,9 +220,7 @@ class Processes:
 
 
 def _shortened(outcome: Outcome, seconds: float) -> Outcome:
-    from dataclasses import replace
-
-    return replace(outcome, wall=max(outcome.wall - seconds, outcome.cpu, 0.0))
+    return replace(outcome, wall=max(outcome.wall - seconds, 0.0)) if seconds else outcome
 
 
 def _why(problem: BaseException) -> str:

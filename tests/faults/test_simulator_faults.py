@@ -1,0 +1,161 @@
+"""Simulators that crash, hang, fork, sleep or lie: each fails alone, and nothing is left running."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+import scenario
+
+import thrifty as th
+from thrifty.errors import ThriftyWarning
+
+MARK = "86421.5"  # an odd number of seconds to sleep: how the grandchildren are recognised
+
+
+def crash(theta, rng):
+    kind = int(theta[0])
+    if kind == 1:
+        ctypes.string_at(0)  # a segmentation fault
+    if kind == 2:
+        os._exit(3)
+    if kind == 3:
+        os.abort()
+    return [theta[0], rng.random()]
+
+
+def test_crashes_fail_alone(rng):
+    kinds = np.zeros(120)
+    kinds[[17, 55, 90]] = [1, 2, 3]
+    with pytest.warns(ThriftyWarning, match=r"3 of 120 runs failed \(3 crashed\): 2.5 %"):
+        sims = th.simulate(crash, kinds[:, None], workers=2, seed=4)
+    assert [i for i, status in enumerate(sims.status) if status == "crashed"] == [17, 55, 90]
+    calm = th.simulate(crash, np.zeros((120, 1)), engine=th.Inline(), seed=4)
+    np.testing.assert_array_equal(sims.x[sims.ok], calm.x[sims.ok])
+
+
+def test_a_poison_run_in_a_bundle_costs_three_deaths(tmp_path):
+    """Runs of microseconds travel in large bundles; the guilty index is known, the others simply run again."""
+    log = tmp_path / "deaths"
+
+    def poison(theta):
+        if theta[0] == 777:
+            with open(log, "a") as file:
+                file.write("x")
+            os._exit(1)
+        return theta
+
+    with pytest.warns(ThriftyWarning, match="1 of 3"):
+        small = th.simulate(poison, [[1.0], [777.0], [2.0]], workers=1)
+    assert small.status.tolist() == ["ok", "crashed", "ok"] and log.stat().st_size == 3
+    log.unlink()
+    sims = th.simulate(poison, np.arange(2000.0)[:, None], workers=2)
+    assert np.flatnonzero(~sims.ok).tolist() == [777] and log.stat().st_size == 3
+
+
+def grandchildren():
+    return [pid for pid, (_, _, _, line) in scenario.processes().items() if MARK in line and "sleep" in line]
+
+
+def hang(theta):
+    if theta[0] > 0:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        subprocess.Popen(["sleep", MARK])
+        if theta[0] == 2:  # a shell with a child of its own
+            subprocess.Popen(["sh", "-c", f"sleep {MARK}; true"])
+        while True:
+            pass
+    return theta
+
+
+def test_hanging_runs_end_with_all_they_started():
+    began = time.monotonic()
+    sims = th.simulate(
+        hang, [[0.0], [1.0], [0.0], [2.0]], workers=2, time_limit=1.0, on_timeout="restrict", cost="wall"
+    )
+    assert sims.status.tolist() == ["ok", "timeout", "ok", "timeout"]
+    assert (sims.cost[[1, 3]] < 1.0 + 2.0).all() and time.monotonic() - began < 30
+    assert scenario.gone(grandchildren())
+
+
+def test_a_killed_driver_takes_hanging_runs_along(tmp_path):
+    script = tmp_path / "hang.py"
+    script.write_text(
+        "import subprocess, time, thrifty as th\n"
+        "def hang(theta):\n"
+        f"    subprocess.Popen(['sleep', '{MARK}'])\n"
+        "    time.sleep(1000)\n"
+        "th.simulate(hang, [[1.0], [2.0]], workers=2, progress='quiet')\n"
+    )
+    driver = subprocess.Popen([scenario.sys.executable, str(script)], start_new_session=True)
+    while len(grandchildren()) < 2:
+        assert driver.poll() is None
+        time.sleep(0.05)
+    family = [*scenario.descendants(driver.pid), *grandchildren()]
+    driver.kill()
+    driver.wait()
+    assert scenario.gone(family)
+
+
+def test_a_suspended_worker_is_neither_late_nor_expensive():
+    """Stopped for two seconds under a limit of one: not a time-out, and the pause is not a cost."""
+    engine = th.Processes(1)
+
+    def suspend():
+        while not engine.pids:
+            time.sleep(0.01)
+        pid = engine.pids[0]
+        while engine._slots[0].cell[1] != 1:
+            time.sleep(0.01)
+        os.kill(pid, signal.SIGSTOP)
+        time.sleep(2.0)
+        os.kill(pid, signal.SIGCONT)
+
+    helper = threading.Thread(target=suspend)
+    helper.start()
+    slow = lambda theta: time.sleep(theta[0]) or theta  # noqa: E731
+    sims = th.simulate(slow, [[0.0], [0.5], [0.0]], engine=engine, time_limit=1.0, on_timeout="stop", cost="wall")
+    helper.join()
+    assert sims.ok.all() and (sims.cost < 1.0).all()
+
+
+def test_jumps_of_the_wall_clock_change_nothing(monkeypatch):
+    real, jumps = time.time, iter(np.tile([86400.0, -86400.0, 3e8], 100_000))
+    monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
+    slow = lambda theta: time.sleep(0.05) or theta  # noqa: E731
+    sims = th.simulate(slow, np.ones((10, 1)), workers=2, time_limit=5.0, on_timeout="stop", cost="wall")
+    assert sims.ok.all() and (sims.cost >= 0.05).all() and (sims.cost < 5).all()
+
+
+def trouble(theta, rng):
+    """Each kind of failure on one twentieth of the prior."""
+    kind = int(20 * theta[0])
+    if kind == 0:
+        raise RuntimeError("mesh failed")
+    return {1: np.nan, 2: np.inf, 3: [1.0, 2.0], 4: "text", 5: None}.get(kind, theta[0] + rng.normal())
+
+
+KINDS = {0: "error", 1: "invalid", 2: "invalid", 3: "error", 4: "error", 5: "error"}
+
+
+def test_mixed_failures_in_a_campaign(tmp_path, seed):
+    """Classified right, none enters the table as numbers, and the prior mass is what it is: 30 %."""
+    c = th.Campaign(tmp_path / "c", trouble, th.Uniform(0, 1, names=["beta"]), seed=seed % 1000)
+    c.pilot(400, progress="quiet")
+    with pytest.warns(ThriftyWarning, match="conditional on finishing"):
+        c.run(progress="quiet")
+    with pytest.raises(th.ThriftyError, match=r"of 400 runs failed .* % of prior mass") as caught:
+        c.simulations()
+    assert caught.value.code == "Q01" and caught.value.exit_code == 4
+    sims = c.simulations(max_failed=0.5)
+    expected = [KINDS.get(int(20 * theta), "ok") for theta in sims.theta[:, 0]]
+    assert sims.status.tolist() == expected
+    assert np.isfinite(sims.x[sims.ok]).all() and np.isnan(sims.x[~sims.ok]).all()
+    assert abs(sims.failed_mass - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 400)
+    assert c.status().failed_mass == pytest.approx(sims.failed_mass)
