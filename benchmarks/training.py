@@ -44,12 +44,15 @@ def timed(function: Callable[[], Any]) -> tuple[Any, float]:
 
 @dataclass(frozen=True)
 class Data:
+    """Temporal SIR runs to train on, and fresh ones to test with."""
+
     model: Any
     train: th.Simulations
     test: th.Simulations
 
     @classmethod
     def make(cls, n: int, seed: int) -> Data:
+        """N runs from the prior, and 5,000 more."""
         model = th.models.TemporalSIR()
         rng = np.random.default_rng(seed)
         train, test = (model.simulate_many(model.prior.sample(k, rng), seed + i) for i, k in enumerate((n, 5000)))
@@ -70,7 +73,7 @@ def sbi_npe(data: Data, seed: int) -> tuple[float, float, int]:
     theta, x = (torch.tensor(v, dtype=torch.float32) for v in (data.train.theta, data.train.x))
     trainer = NPE(prior=sbi_prior(data), density_estimator="maf", show_progress_bars=False)
     trainer.append_simulations(theta, x)
-    estimator, seconds = timed(lambda: trainer.train())
+    estimator, seconds = timed(trainer.train)
     test = [torch.tensor(v, dtype=torch.float32) for v in (data.test.theta, data.test.x)]
     with torch.no_grad():
         density = estimator.log_prob(test[0][None], test[1])[0].mean()
@@ -97,7 +100,8 @@ def grid_moments(log_density: Callable[[np.ndarray], np.ndarray], data: Data) ->
     return mean, np.sqrt(mass @ (theta - mean) ** 2)
 
 
-def our_draws(data: Data, x_o: np.ndarray, seed: int) -> tuple[float, float, float]:
+def our_draws(data: Data, seed: int) -> tuple[float, float, float]:
+    x_o = data.model.observed(1)
     posterior, training = timed(lambda: th.NLE(data.model.prior).fit(data.train, seed=seed))
     posterior.sample(10, x_o, seed=0)  # imports are not sampling
     draws, seconds = timed(lambda: posterior.sample(1000, x_o, seed=seed))
@@ -105,7 +109,8 @@ def our_draws(data: Data, x_o: np.ndarray, seed: int) -> tuple[float, float, flo
     return training, seconds, float((np.abs(draws.mean(0) - mean) / sd).max())
 
 
-def sbi_draws(data: Data, x_o: np.ndarray, seed: int) -> tuple[float, float, float]:
+def sbi_draws(data: Data, seed: int) -> tuple[float, float, float]:
+    x_o = data.model.observed(1)
     import torch
     from sbi.inference import NLE
 
@@ -135,23 +140,21 @@ def main() -> None:
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    rows = [], [], [], [], []
+    jobs: dict[str, Callable[[Data, int], tuple[float, float, float]]] = {
+        "thrifty MAF": lambda data, seed: ours(data, th.MAF(), seed),
+        "thrifty NSF (default)": lambda data, seed: ours(data, th.NSF(), seed),
+        "sbi MAF": sbi_npe,
+        "thrifty NLE + emcee": our_draws,
+        "sbi NLE + slice": sbi_draws,
+    }
+    rows: dict[str, list[tuple[float, float, float]]] = {label: [] for label in jobs}
     with temporary_folder():
         for seed in range(arguments.seeds):
             data = Data.make(arguments.n, 1000 * seed)
-            x_o = data.model.observed(1)
-            jobs = (
-                lambda: ours(data, th.MAF(), seed),
-                lambda: ours(data, th.NSF(), seed),
-                lambda: sbi_npe(data, seed),
-                lambda: our_draws(data, x_o, seed),
-                lambda: sbi_draws(data, x_o, seed),
-            )
-            labels = ("thrifty MAF", "thrifty NSF (default)", "sbi MAF", "thrifty NLE + emcee", "sbi NLE + slice")
-            for row, label, job in zip(rows, labels, jobs, strict=True):
-                row.append(job())
-                print(f"seed {seed}  {label:24s}", "  ".join(f"{v:.3f}" for v in row[-1]), flush=True)
-    maf, nsf, sbi, draws, slices = (np.mean(row, axis=0) for row in rows)
+            for label, job in jobs.items():
+                rows[label].append(job(data, seed))
+                print(f"seed {seed}  {label:24s}", "  ".join(f"{v:.3f}" for v in rows[label][-1]), flush=True)
+    maf, nsf, sbi, draws, slices = (np.mean(row, axis=0) for row in rows.values())
     print(f"\nmean of {arguments.seeds} seeds, {arguments.n} temporal SIR runs, CPU seconds, one thread")
     for label, row in (("thrifty MAF", maf), ("thrifty NSF (default)", nsf), ("sbi MAF", sbi)):
         print(f"{label:24s} train {row[0]:7.2f} s   test log-prob {row[1]:+.4f}   epochs {row[2]:.0f}")

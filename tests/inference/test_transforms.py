@@ -37,3 +37,22 @@ def test_edges_and_far_points_stay_inside():
     assert np.isfinite(z).all()
     assert box.inside(box.to_bounded([[-1e6], [1e6]])).all()
     assert np.isfinite(box.log_jacobian([[-1e6], [1e6]])).all()
+
+
+def test_normal_scores_are_weighted_ranks(rng):
+    """With weights exp(theta) draws of N(-1, 1) stand for N(0, 1): the score of a value is the value."""
+    from thrifty.inference.frame import Scores
+
+    column = rng.standard_normal(20_000) - 1
+    scores = Scores.of(column[:, None], column)
+    at = np.linspace(-2, 1, 7)[:, None]
+    se = np.sqrt(20_000 * np.exp(-1)) ** -1 / 0.1  # of a quantile: sd of the ranks over the density
+    np.testing.assert_allclose(scores.forward(at), at, atol=5 * se)
+    assert np.abs(Scores.of(column[:, None], 0 * column).forward(at) - at).max() > 0.8  # the mutant without weights
+
+
+def test_ties_share_the_middle_of_their_step():
+    from thrifty.inference.frame import Scores
+
+    scores = Scores.of(np.array([[0.0]] * 50 + [[1.0]] * 50), np.zeros(100))
+    np.testing.assert_allclose(scores.forward(np.array([[0.0], [1.0], [0.5]]))[:, 0], [-0.6745, 0.6745, 0], atol=1e-4)

@@ -1,7 +1,9 @@
 """Between the user's numbers and a network's: bounds, weighted standardisation, constant statistics.
 
 A network sees y = (z - centre) / scale in float32, z being theta without bounds; densities come back through
-log |d y / d theta|. Numpy only, so that it can be saved as plain arrays.
+log |d y / d theta|. Where x is only a condition, each statistic is shown twice: standardised, and as its normal
+score (its rank in the simulations, on the normal scale), which resolves what a few extreme runs would squeeze
+together: +0.05 nat in half the epochs on epidemic runs. Numpy only, so that it can be saved as plain arrays.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, frozen
 
 Float32 = npt.NDArray[np.float32]
+KNOTS = 129  # values per statistic: steps of 0.8 %, finer than 5,000 runs can tell apart in a posterior
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,44 @@ class Affine:
 
 
 @dataclass(frozen=True)
+class Scores:
+    """Normal scores: the standard normal quantile of each statistic's weighted distribution function.
+
+    Attributes:
+        knots: Increasing values (k, q) of each statistic.
+        values: Their scores (k, q); linear in between, flat beyond the last.
+    """
+
+    knots: Array
+    values: Array
+
+    @classmethod
+    def of(cls, x: Array, log_weights: Array) -> Scores:
+        """Read off x (n, k)."""
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        pairs = [_score_knots(column, weights) for column in x.T]
+        return cls(frozen(np.stack([a for a, _ in pairs])), frozen(np.stack([b for _, b in pairs])))
+
+    def forward(self, x: Array) -> Array:
+        """Scores (n, k) of x (n, k)."""
+        columns = zip(x.T, self.knots, self.values, strict=True)
+        return np.stack([np.interp(column, a, b) for column, a, b in columns], axis=1)
+
+
+def _score_knots(column: Array, weights: Array) -> tuple[Array, Array]:
+    """At most KNOTS values and their scores; ties share the middle of their step."""
+    distinct, inverse = np.unique(column, return_inverse=True)
+    mass = np.bincount(inverse, weights, minlength=len(distinct))
+    upper = np.cumsum(mass)
+    middle = np.clip(upper - mass / 2, 0.5 / len(column), 1 - 0.5 / len(column))
+    chosen = np.searchsorted(middle, np.linspace(middle[0], middle[-1], KNOTS))
+    chosen = np.unique(np.minimum(chosen, len(distinct) - 1))
+    chosen = np.pad(chosen, (0, KNOTS - len(chosen)), mode="edge")
+    return distinct[chosen], ndtri(middle[chosen])
+
+
+@dataclass(frozen=True)
 class Frame:
     """How theta (n, p) and x (n, *event) become a network's inputs.
 
@@ -53,6 +95,7 @@ class Frame:
         keep: Which of the flat statistics vary, (d,).
         event: Shape of one output.
         shaped: Give x its shape back (an embedding wants it) instead of a flat vector.
+        scores: Normal scores shown beside the statistics, or None.
     """
 
     box: BoxTransform
@@ -61,6 +104,7 @@ class Frame:
     keep: npt.NDArray[np.bool_]
     event: tuple[int, ...]
     shaped: bool = False
+    scores: Scores | None = None
 
     def theta_in(self, theta: Array) -> Float32:
         """Parameters as the network sees them."""
@@ -75,9 +119,14 @@ class Frame:
         return self.box.log_jacobian_at(theta) - np.log(self.theta.scale).sum()
 
     def x_in(self, x: Array) -> Float32:
-        """Outputs (n, *event) as the network sees them: (n, k), or shaped (n, *event)."""
-        flat = self.x.forward(x.reshape(len(x), -1)[:, self.keep]).astype(np.float32)
-        return flat.reshape(len(x), *self.event) if self.shaped else flat
+        """Outputs (n, *event) as the network sees them: (n, inputs), or shaped (n, *event)."""
+        kept = x.reshape(len(x), -1)[:, self.keep]
+        flat = self.x.forward(kept)
+        if self.shaped:
+            return flat.reshape(len(x), *self.event).astype(np.float32)
+        if self.scores is not None:  # asinh: the identity near 0, a logarithm for the extremes that derail a network
+            flat = np.hstack([np.arcsinh(flat), self.scores.forward(kept)])
+        return flat.astype(np.float32)
 
     @property
     def x_volume(self) -> float:
@@ -85,9 +134,9 @@ class Frame:
         return -float(np.log(self.x.scale).sum())
 
     @property
-    def width(self) -> int:
-        """Number of statistics the network sees."""
-        return len(self.x.centre)
+    def inputs(self) -> tuple[int, ...]:
+        """Shape of one output as the network sees it."""
+        return self.event if self.shaped else (len(self.x.centre) * (1 if self.scores is None else 2),)
 
 
 def measure_frame(
@@ -98,16 +147,19 @@ def measure_frame(
     box: BoxTransform,
     keep: npt.NDArray[np.bool_],
     shaped: bool = False,
+    scores: bool = False,
 ) -> Frame:
     """The frame of a table of pairs: theta (n, p), x (n, *event), weights as used in training."""
     keep = np.ones_like(keep) if shaped else keep
+    flat = x.reshape(len(x), -1)[:, keep]
     return Frame(
         box=box,
         theta=Affine.of(box.to_unconstrained(theta), log_weights),
-        x=Affine.of(x.reshape(len(x), -1)[:, keep], log_weights),
+        x=Affine.of(flat, log_weights),
         keep=keep,
         event=tuple(x.shape[1:]),
         shaped=shaped,
+        scores=Scores.of(flat, log_weights) if scores and not shaped else None,
     )
 
 

