@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from thrifty.inference.nle import NLE
     from thrifty.inference.npe import NPE
     from thrifty.inference.nre import NRE
-    from thrifty.inference.realisations import group, repeat, split_budget
+    from thrifty.inference.realisations import split_budget
     from thrifty.inference.recipes import (
         MAF,
         NSF,
@@ -80,13 +80,11 @@ _LAZY: dict[str, str] = {
     "WeightedPosterior": "thrifty.inference.weighted_posterior",
     "distances": "",
     "fit_cost": "thrifty.costs",
-    "group": "thrifty.inference.realisations",
     "likelihoods": "",
     "load_cost": "thrifty.costs",
     "load_posterior": "thrifty.posteriors",
     "metrics": "",
     "models": "",
-    "repeat": "thrifty.inference.realisations",
     "simulate": "thrifty.campaign.simulate",
     "split_budget": "thrifty.inference.realisations",
 }
@@ -145,7 +143,6 @@ __all__ = [
     "ess",
     "estimate",
     "fit_cost",
-    "group",
     "likelihoods",
     "load_cost",
     "load_posterior",
@@ -154,7 +151,6 @@ __all__ = [
     "normalise",
     "pareto_k",
     "prior_recovery",
-    "repeat",
     "resample",
     "simulate",
     "split_budget",

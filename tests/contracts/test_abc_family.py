@@ -122,10 +122,10 @@ def test_z_scores_over_all_proposals_have_the_right_size(rng):
     [
         lambda p: th.ABC(p, quantile=0.1),
         lambda p: th.ABC(p, quantile=0.3, adjust="local"),
-        lambda p: th.SyntheticLikelihood(p),
+        th.SyntheticLikelihood,
         lambda p: th.SyntheticLikelihood(p, how="regression", likelihood=th.likelihoods.SemiParametric()),
         lambda p: th.SyntheticLikelihood(p, how="pointwise", likelihood=th.likelihoods.Gaussian(shrinkage="auto")),
-        lambda p: th.ScoringRule(p),
+        th.ScoringRule,
         lambda p: th.ScoringRule(p, score="kernel", weight=3.0, how="regression"),
     ],
     ids=["abc", "abc-local", "sl", "sl-semi", "sl-shrunk", "energy", "kernel"],
