@@ -189,11 +189,14 @@ class KernelProposal:
                 code="C08",
                 fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
             )
+        from thrifty.inference.prior_files import prior_to_dict
+
         return {
             "kind": "kernel",
             "centres": self.centres.tolist(),
             "log_weights": self.log_weights.tolist(),
             "kernel": self.kernel.tolist(),
+            "prior": prior_to_dict(self.prior),
             "penalty": penalty_to_dict(self.penalty),
             "cost": None if self.cost is None else self.cost.to_dict(),  # type: ignore[attr-defined]
         }
@@ -202,9 +205,11 @@ class KernelProposal:
     def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
         """The proposal written by `to_dict`."""
         from thrifty.costs import cost_from_dict
+        from thrifty.inference.prior_files import prior_from_dict
 
+        written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers
         return cls(
-            prior=prior,
+            prior=prior_from_dict(data["prior"]) if written else prior,
             centres=np.asarray(data["centres"], dtype=np.float64),
             log_weights=np.asarray(data["log_weights"], dtype=np.float64),
             kernel=np.asarray(data["kernel"], dtype=np.float64),

@@ -22,7 +22,7 @@ from thrifty.campaign.task import OUTPUT_LIMIT, CostKind
 from thrifty.costs import cost_from_dict
 from thrifty.errors import DamagedStoreError
 from thrifty.penalties import penalty_from_dict
-from thrifty.proposals import Pool
+from thrifty.proposals import Pool, weighting_from_dict
 from thrifty.types import Array, Prior, rows
 
 
@@ -162,12 +162,19 @@ def known_shape(store: Store) -> Shape:
     return shape
 
 
+def _part(kind: str, recipe: dict[str, Any], prior: Prior) -> Any:
+    """A part of the pool: the prior, a cost-aware proposal, or whatever else has numbers (a generation's kernels)."""
+    if kind == "prior":
+        return prior
+    return Frozen(recipe) if kind == "cost_aware" else weighting_from_dict(recipe, prior)
+
+
 def pool_of(table: Table, parts: dict[int, tuple[str, dict[str, Any]]], prior: Prior) -> Pool:
     """The pool the counted rows were drawn from."""
     counts = np.bincount(table.part, minlength=1)
     return Pool(
         tuple(
-            (int(counts[number]), prior if kind == "prior" else Frozen(recipe))
+            (int(counts[number]), _part(kind, recipe, prior))
             for number, (kind, recipe) in parts.items()
             if number < len(counts) and counts[number] > 0
         ),

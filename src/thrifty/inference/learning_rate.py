@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Rows = npt.NDArray[np.intp]
 PSEUDO = 400  # pseudo-observations: the gradient's variance to 7 %
+SHARE = 0.15  # of the table that the local fits count as: noise averages out, and the score is still a parabola
 NEAREST = 20  # parameters they are taken from: near the best one, but not one whose noise rules
 
 
@@ -37,7 +38,7 @@ def calibrated(score: SampleScore, z: Array, x: Array, x_o: Array, within: Array
         InferenceError: I25, the score has no minimum that the runs can locate.
     """
     loss = (2 * score.across(x, x_o) - within[:, None]).sum(1)
-    quadratic = fit_quadratic(z, -loss, width=0.0)
+    quadratic = fit_quadratic(z, -loss, width=0.0, effective=SHARE * len(z))
     best = _inside(quadratic.peak, z, quadratic.weights)
     near = np.argsort(np.square((z - best) / quadratic.scale).sum(1))[:NEAREST]
     used = quadratic.weights > 1e-3

@@ -27,14 +27,14 @@ from thrifty.errors import ConfigError, CostError, InferenceError, ThriftyWarnin
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust
 from thrifty.inference.distances import Distance, as_distance
-from thrifty.inference.generations import Runner, as_runner, checked, concatenate
+from thrifty.inference.generations import Runner, as_runner, concatenate
 from thrifty.inference.observation import read_observation
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import CostAware, Pool, priced
-from thrifty.types import Array, Cost, Draws, Penalty, Prior, Simulations
+from thrifty.types import Array, Cost, Penalty, Prior, Simulations
 
 PILOT = 50  # runs that tell what a run costs, before a budget is spent on more
 OPENING = 0.2  # share of a budget that generation 0 may take
@@ -149,6 +149,7 @@ class SMCABC:
         cost: Cost | None = None,
         seed: int = 0,
         workers: int = 1,
+        engine: Any = None,
     ) -> SMCStudy:
         """Run generations until n runs or the budget are used, or the tolerance or acceptance is reached.
 
@@ -160,9 +161,11 @@ class SMCABC:
             cost: Known expected cost; learned from the runs when left out.
             seed: Of everything random.
             workers: Local processes.
+            engine: `th.Inline()`, `th.Dask(...)` instead of workers.
         """
         _check_stop(n, budget, self.epsilon)
-        loop = _Loop(self, as_runner(simulator, seed=seed, workers=workers), x_o, cost, seed)
+        runner = as_runner(simulator, seed=seed, workers=workers, engine=engine)
+        loop = _Loop(self, runner, x_o, cost)
         return loop.run(n, budget)
 
 
@@ -178,8 +181,11 @@ def _check_stop(n: int | None, budget: float | None, epsilon: float | None) -> N
 class _Loop:
     """The state of one run: the pool so far, and where the next generation comes from."""
 
-    def __init__(self, settings: SMCABC, runner: Runner, x_o: npt.ArrayLike, cost: Cost | None, seed: int) -> None:
-        self.settings, self.runner, self.cost, self.seed = settings, runner, cost, seed
+    def __init__(self, settings: SMCABC, runner: Runner, x_o: npt.ArrayLike, cost: Cost | None) -> None:
+        self.settings, self.runner, self.cost = settings, runner, cost
+        # a campaign keeps its own prior object; parts that are the prior are known by identity
+        campaign = getattr(runner, "campaign", None)
+        self.prior = settings.prior if campaign is None else campaign.prior
         self.x_o: Any = x_o
         self.known_cost = cost is not None
         self.size = settings.size or settings.particles
@@ -200,6 +206,8 @@ class _Loop:
         return sum(g.cost for g in self.generations)
 
     def run(self, n: int | None, budget: float | None) -> SMCStudy:
+        for proposal, sims in self.runner.before():
+            self._add(proposal, sims)
         for count in self._opening(n, budget):
             self._generation(self._first(), count)
         while not (stopped := self._stopped()):
@@ -214,10 +222,12 @@ class _Loop:
     def _opening(self, n: int | None, budget: float | None) -> Iterator[int]:
         """Runs of generation 0, from the prior; under a budget a few first, to see what a run costs."""
         size = self.size if n is None else min(n, self.size)
-        if budget is None:
-            yield size
+        if self.used >= size:  # a campaign that has run before
             return
-        if self.cost is None:
+        if budget is None:
+            yield size - self.used
+            return
+        if self.cost is None and not self.used:
             yield min(size, PILOT)
         each = self.spent / self.used if self.used else self._predicted(self._first())
         rest = size - self.used if each == 0 else min(size - self.used, int((OPENING * budget - self.spent) / each))
@@ -225,7 +235,7 @@ class _Loop:
             yield rest
 
     def _first(self) -> Prior | CostAware:
-        prior, penalty = self.settings.prior, as_penalty(self.settings.penalty)
+        prior, penalty = self.prior, as_penalty(self.settings.penalty)
         return CostAware(prior, self.cost, penalty) if self.known_cost and self.cost is not None else prior
 
     def _next(self) -> Prior | CostAware | KernelProposal:
@@ -234,9 +244,7 @@ class _Loop:
         accepted = self.distances <= self.generations[-1].epsilon
         theta = np.concatenate([p.theta for p in self.parts])[accepted]
         penalty = as_penalty(self.settings.penalty) if self.cost is not None else Constant()
-        return KernelProposal.around(
-            self.settings.prior, theta, self.log_weights[accepted], penalty=penalty, cost=self.cost
-        )
+        return KernelProposal.around(self.prior, theta, self.log_weights[accepted], penalty=penalty, cost=self.cost)
 
     def _refitted_cost(self) -> Cost | None:
         some = np.unique(np.linspace(0, self.used - 1, TIMINGS).astype(int))
@@ -270,7 +278,7 @@ class _Loop:
 
     def _predicted(self, proposal: Any) -> float:
         """Expected cost of a draw under the current cost model."""
-        if proposal is self.settings.prior and self.cost is not None:
+        if proposal is self.prior and self.cost is not None:
             return float(np.mean(priced(self.cost, proposal.sample(4_096, np.random.default_rng(0)))))
         return float(proposal.expected_cost)
 
@@ -280,10 +288,9 @@ class _Loop:
         return sum(c for c, _ in both) / sum(p for _, p in both) if both and sum(c for c, _ in both) > 0 else 1.0
 
     def _generation(self, proposal: Prior | CostAware | KernelProposal, count: int) -> None:
-        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, len(self.generations))))
-        drawn = proposal.sample(count, rng)
-        draws = drawn if isinstance(drawn, Draws) else Draws(theta=drawn, names=self.settings.prior.names)
-        sims = checked(self.runner(draws, start=self.used), draws)
+        self._add(proposal, self.runner(proposal, count))
+
+    def _add(self, proposal: Prior | CostAware | KernelProposal, sims: Simulations) -> None:
         self.parts.append(sims)
         self.proposals.append(proposal)
         self._reweigh(sims.theta)
@@ -311,7 +318,7 @@ class _Loop:
         self.log_weights = -np.logaddexp.reduce(terms, axis=0)
 
     def _ratio(self, proposal: Any, theta: Array) -> Array:
-        return np.zeros(len(theta)) if proposal is self.settings.prior else proposal.log_ratio(theta)
+        return np.zeros(len(theta)) if proposal is self.prior else proposal.log_ratio(theta)
 
     def _measure(self) -> None:
         """Distances of all runs, infinite for failed ones. The scale is frozen once the first kernels are drawn."""
@@ -354,8 +361,8 @@ class _Loop:
         return ""
 
     def _study(self, stopped: str) -> SMCStudy:
-        pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.settings.prior)
+        pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.prior)
         table = concatenate(self.parts).reweighted(self.log_weights, pool)
         epsilon = self.generations[-1].epsilon
-        method = ABC(self.settings.prior, epsilon=epsilon, distance=self.distance, adjust=self.settings.adjust)
+        method = ABC(self.prior, epsilon=epsilon, distance=self.distance, adjust=self.settings.adjust)
         return SMCStudy(method.fit(table).accepted(self.x_o), table, tuple(self.generations), stopped)

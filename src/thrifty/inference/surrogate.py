@@ -78,13 +78,14 @@ def hessian_of(coefficients: Array, p: int) -> Array:
     return upper + upper.T
 
 
-def fit_quadratic(z: Array, values: Array, *, width: float) -> Quadratic:
+def fit_quadratic(z: Array, values: Array, *, width: float, effective: float = 0.0) -> Quadratic:
     """Fit the quadratic about the peak of values (n,) at z (n, p).
 
     Args:
         z: Parameters without bounds (n, p).
         values: Log-likelihoods (n,); -inf is left out.
         width: Smallest T, in units of the values; 0 lets the number of effective runs alone decide.
+        effective: Runs that the fit must count as, if more than five per coefficient.
 
     Raises:
         InferenceError: I23, fewer finite values than the quadratic needs.
@@ -92,7 +93,7 @@ def fit_quadratic(z: Array, values: Array, *, width: float) -> Quadratic:
     finite = np.isfinite(values)
     p = z.shape[1]
     count = 1 + p + p * (p + 1) // 2
-    need = PER_COEFFICIENT * count
+    need = max(PER_COEFFICIENT * count, effective)
     if finite.sum() < need:
         raise InferenceError(
             f"{int(finite.sum())} parameters with a positive likelihood; a surrogate over {p} parameters needs"

@@ -1,0 +1,147 @@
+"""Every method of the ABC family through one door, under every proposal: same posterior, whatever it was drawn from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import gamma, norm
+
+import thrifty as th
+
+POWERS = (0.0, 0.5, 1.0, 2.0, "mixture")
+A, X_O, EPSILON, M = 0.7, 1.2, 0.4, 12  # slope of log cost, observation, tolerance, runs per theta
+METHODS = {
+    "abc": lambda prior: th.ABC(prior, epsilon=EPSILON, distance=th.distances.Euclidean([1.0])),
+    "abc-linear": lambda prior: th.ABC(prior, epsilon=1.5, distance=th.distances.Euclidean([1.0]), adjust="linear"),
+    "abc-local": lambda prior: th.ABC(prior, epsilon=1.5, distance=th.distances.Euclidean([1.0]), adjust="local"),
+    "synthetic": lambda prior: th.SyntheticLikelihood(
+        prior, likelihood=th.likelihoods.Gaussian(unbiased=True), how="pointwise"
+    ),
+}
+COST = {"gaussian": lambda t: np.exp(A * t[:, 0]), "gamma": lambda t: t[:, 0]}
+
+
+def proposal(prior, cost, power):
+    return th.Mixture(prior, cost) if power == "mixture" else th.CostAware(prior, cost, th.Power(power))
+
+
+def gaussian_table(power, n, rng, m=1):
+    """theta ~ N(0, 1), x | theta ~ N(theta, 1), cost exp(0.7 theta): everything known."""
+    prior = th.Normal(0, 1)
+    draws = proposal(prior, COST["gaussian"], power).sample(n, rng)
+    x = draws.theta[:, None] + rng.normal(size=(n, m, 1))
+    return prior, th.Simulations(theta=draws.theta, x=x if m > 1 else x[:, 0], log_weights=draws.log_weights, m=m)
+
+
+def moments(log_density, low, high):
+    grid = np.linspace(low, high, 20_001)
+    value = log_density(grid)
+    p = np.exp(value - value.max())
+    p /= p.sum()
+    mean = p @ grid
+    return mean, np.sqrt(p @ (grid - mean) ** 2)
+
+
+def abc_truth():
+    """The exact ABC posterior at this tolerance: prior × P(|x - x_o| <= epsilon | theta)."""
+
+    def log_density(t):
+        hit = norm.cdf(X_O + EPSILON - t) - norm.cdf(X_O - EPSILON - t)
+        return norm.logpdf(t) + np.log(hit)
+
+    return moments(log_density, -4, 5)
+
+
+def posterior_of(name, prior, sims):
+    fitted = METHODS[name](prior).fit(sims, seed=0)
+    return fitted.accepted([X_O]) if hasattr(fitted, "accepted") else fitted.weighted([X_O])
+
+
+def truth_of(name):
+    return abc_truth() if name == "abc" else (X_O / 2, np.sqrt(0.5))
+
+
+@pytest.mark.parametrize("power", POWERS, ids=str)
+@pytest.mark.parametrize("name", METHODS)
+def test_weighted_posterior_is_right_under_every_proposal(name, power, rng):
+    n, m = (10_000, M) if name == "synthetic" else (30_000, 1)
+    prior, sims = gaussian_table(power, n, rng, m)
+    post = posterior_of(name, prior, sims)
+    mean, sd = truth_of(name)
+    assert post.ess > 200
+    assert abs(post.mean[0] - mean) < 4.5 * post.mean_se[0]
+    assert abs(post.sd[0] - sd) < 4.5 * post.sd_se[0]
+
+
+@pytest.mark.parametrize("mutant", ["forgotten", "squared", "inverted"])
+@pytest.mark.parametrize("name", METHODS)
+def test_wrong_weights_are_caught(name, mutant, rng):
+    n, m = (10_000, M) if name == "synthetic" else (30_000, 1)
+    prior, sims = gaussian_table(1.0, n, rng, m)
+    factor = {"forgotten": 0.0, "squared": 2.0, "inverted": -1.0}[mutant]
+    post = posterior_of(name, prior, sims.reweighted(factor * sims.log_weights))
+    assert abs(post.mean[0] - truth_of(name)[0]) > 5 * post.mean_se[0]
+
+
+@pytest.mark.parametrize("power", POWERS, ids=str)
+def test_gamma_posterior_is_right_under_every_proposal(power, rng):
+    """The paper's model with its mean as statistic: Gamma(m theta, m) exactly, so the ABC posterior is known."""
+    m, epsilon, x_o = 20, 12.0, 430.0
+    prior = th.Uniform([100.0], [1000.0])
+    draws = proposal(prior, COST["gamma"], power).sample(40_000, rng)
+    x = rng.gamma(m * draws.theta) / m
+    sims = th.Simulations(theta=draws.theta, x=x, log_weights=draws.log_weights)
+    post = th.ABC(prior, epsilon=epsilon, distance=th.distances.Euclidean([1.0])).fit(sims).accepted([x_o])
+
+    def log_density(t):
+        ends = [gamma.cdf(x_o + e, m * t, scale=1 / m) for e in (epsilon, -epsilon)]
+        return np.log(np.maximum(ends[0] - ends[1], 1e-300))
+
+    mean, sd = moments(log_density, 100, 1000)
+    assert post.ess > 200
+    assert abs(post.mean[0] - mean) < 4.5 * post.mean_se[0]
+    assert abs(post.sd[0] - sd) < 4.5 * post.sd_se[0]
+
+
+def test_z_scores_over_all_proposals_have_the_right_size(rng):
+    """Sixty independent z-scores: too large means bias, too small means inflated errors."""
+    z = []
+    for _ in range(6):
+        for power in POWERS:
+            prior, sims = gaussian_table(power, 10_000, rng)
+            post = posterior_of("abc", prior, sims)
+            mean, sd = abc_truth()
+            z += [(post.mean[0] - mean) / post.mean_se[0], (post.sd[0] - sd) / post.sd_se[0]]
+    rms = np.sqrt(np.mean(np.square(z)))
+    assert 0.7 < rms < 1.35  # chi-square with 60 degrees of freedom: 3.5 standard errors each way
+    assert abs(np.mean(z)) < 3.5 / np.sqrt(len(z))
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        lambda p: th.ABC(p, quantile=0.1),
+        lambda p: th.ABC(p, quantile=0.3, adjust="local"),
+        th.SyntheticLikelihood,
+        lambda p: th.SyntheticLikelihood(p, how="regression", likelihood=th.likelihoods.SemiParametric()),
+        lambda p: th.SyntheticLikelihood(p, how="pointwise", likelihood=th.likelihoods.Gaussian(shrinkage="auto")),
+        th.ScoringRule,
+        lambda p: th.ScoringRule(p, score="kernel", weight=3.0, how="regression"),
+    ],
+    ids=["abc", "abc-local", "sl", "sl-semi", "sl-shrunk", "energy", "kernel"],
+)
+def test_one_face_for_all(method, tmp_path, rng):
+    prior, sims = gaussian_table(0.5, 600, rng, m=M)
+    post = method(prior).fit(sims, seed=0)
+    x_o = [X_O]
+    draws = post.sample(500, x_o, seed=1)
+    assert draws.shape == (500, 1) and np.isfinite(draws).all()
+    assert np.array_equal(draws, post.sample(500, x_o, seed=1))
+    grid = np.linspace(-4, 5, 901)[:, None]
+    density = np.exp(post.log_prob(grid, x_o))
+    assert np.trapezoid(density, grid[:, 0]) == pytest.approx(1, abs=0.05)
+    assert abs(np.trapezoid(density * grid[:, 0], grid[:, 0]) - draws.mean()) < 0.3
+    post.save(tmp_path / "post.npz")
+    again = th.load_posterior(tmp_path / "post.npz")
+    assert np.array_equal(again.sample(500, x_o, seed=1), draws)
+    assert np.array_equal(again.log_prob(grid[:5], x_o), post.log_prob(grid[:5], x_o))
