@@ -39,7 +39,7 @@ def need(module: str, extra: str) -> Any:
         raise MissingExtraError(
             f"{module} is not installed ({error})",
             code="X01",
-            fix=f'pip install "thrifty[{extra}]"' if extra != module else f"pip install {module}",
+            fix=f'pip install "thrifty[{extra}]"',
         ) from None
 
 
