@@ -99,7 +99,9 @@ def test_imports_follow_the_arrow(part: str, allowed: set[str]):
     files = [SOURCE / f"{part}.py"] if (SOURCE / f"{part}.py").exists() else sorted((SOURCE / part).rglob("*.py"))
     assert files
     for path in files:
-        steering = {"proposals", "penalties", "costs", "campaign", "kernel_proposal"} if path.name in STEERING else set()
+        steering = (
+            {"proposals", "penalties", "costs", "campaign", "kernel_proposal"} if path.name in STEERING else set()
+        )
         extra = thrifty_imports(path) - allowed - steering
         assert not extra, f"{path.name} imports {sorted(extra)}"
 

@@ -122,7 +122,7 @@ def diagnose(
         simulations: The runs behind it, with weights.
         x_o: The observation.
         held_out: Runs that did not train the posterior, to calibrate on; otherwise those that the posterior names in
-            `held_out` (plan indices), otherwise all, with a note.
+            `held_out` (plan indices), those that a network kept for validation, otherwise all, with a note.
         prior: The prior, where neither posterior nor proposal knows it.
         cost: The cost model, where the proposal does not know it.
         fresh: Runs at posterior draws, for the predictive check.
@@ -176,8 +176,15 @@ def _held_out(posterior: Any, simulations: Simulations, held_out: Simulations | 
     index = getattr(posterior, "held_out", None)
     if index is not None:
         chosen = simulations[np.isin(simulations.index, np.asarray(index))]
-        if chosen.ok.sum() >= 100:  # fewer would calibrate nothing
-            return chosen
+    elif hasattr(posterior, "trained"):  # networks hold a tenth out by a hash of the index, to know when to stop
+        from thrifty.inference.settings import held_out as by_hash
+
+        valid = simulations.valid()
+        chosen = valid[by_hash(valid.index, 0.1)]
+    else:
+        chosen = simulations[:0]
+    if chosen.ok.sum() >= 100:  # fewer would calibrate nothing
+        return chosen
     notes.append("calibration was measured on runs that may have trained the posterior: pass held_out=")
     return simulations
 

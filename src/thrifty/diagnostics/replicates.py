@@ -8,12 +8,13 @@ expectation, and up to 1/ESS_fraction times more effective runs for the same num
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from thrifty.errors import DataError
+from thrifty.errors import DataError, ThriftyWarning
 from thrifty.types import Array, Posterior, Simulations, frozen
 from thrifty.weights import ess, normalise
 
@@ -79,14 +80,18 @@ def replicate(
     rng = np.random.default_rng(seed)
     chosen, log_weights = _choose(log_weights, pairs, rng)
     theta, x = theta[chosen], x[chosen]
-    samples = _draw(posterior, x, draws, rng)
+    with warnings.catch_warnings():  # held-out outputs at the edge are no news: that they fit is what is measured
+        warnings.simplefilter("ignore", ThriftyWarning)
+        samples = _draw(posterior, x, draws, rng)
     if samples.shape != (len(theta), draws, theta.shape[1]):
         raise DataError(
             f"the posterior's draws have shape {samples.shape[1:]}, expected {(draws, theta.shape[1])}",
             code="D06",
             fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
         )
-    values = _density(posterior, x, theta, samples) if density else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ThriftyWarning)
+        values = _density(posterior, x, theta, samples) if density else None
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
     return Replicates(frozen(theta), frozen(x), frozen(samples), frozen(log_weights), values, names)
 
