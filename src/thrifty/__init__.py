@@ -21,7 +21,7 @@ from thrifty.version import __version__
 from thrifty.weights import Estimate, ess, estimate, normalise, pareto_k, resample
 
 if TYPE_CHECKING:
-    from thrifty import distances, likelihoods, metrics, models
+    from thrifty import diagnostics, distances, likelihoods, metrics, models, plots
     from thrifty.campaign.campaign import Campaign
     from thrifty.campaign.command import Command
     from thrifty.campaign.dask import Dask
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from thrifty.campaign.simulate import simulate
     from thrifty.campaign.workers import Processes
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
+    from thrifty.diagnostics import diagnose
+    from thrifty.exchange import reweight
     from thrifty.inference.abc import ABC
     from thrifty.inference.ensemble import Ensemble
     from thrifty.inference.nle import NLE
@@ -78,6 +80,8 @@ _LAZY: dict[str, str] = {
     "SyntheticLikelihood": "thrifty.inference.synthetic_likelihood",
     "Training": "thrifty.inference.settings",
     "WeightedPosterior": "thrifty.inference.weighted_posterior",
+    "diagnose": "thrifty.diagnostics",
+    "diagnostics": "",
     "distances": "",
     "fit_cost": "thrifty.costs",
     "likelihoods": "",
@@ -85,6 +89,8 @@ _LAZY: dict[str, str] = {
     "load_posterior": "thrifty.posteriors",
     "metrics": "",
     "models": "",
+    "plots": "",
+    "reweight": "thrifty.exchange",
     "simulate": "thrifty.campaign.simulate",
     "split_budget": "thrifty.inference.realisations",
 }
@@ -139,6 +145,8 @@ __all__ = [
     "as_prior",
     "check_prior",
     "closed_form",
+    "diagnose",
+    "diagnostics",
     "distances",
     "ess",
     "estimate",
@@ -150,8 +158,10 @@ __all__ = [
     "models",
     "normalise",
     "pareto_k",
+    "plots",
     "prior_recovery",
     "resample",
+    "reweight",
     "simulate",
     "split_budget",
     "tradeoff",

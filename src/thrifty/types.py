@@ -20,7 +20,13 @@ import numpy.typing as npt
 from thrifty.errors import DataError, WeightError
 
 if TYPE_CHECKING:  # pragma: no cover
+    import os
     from typing import Self
+
+    import arviz
+    import pandas
+
+    from thrifty.sbi_bridge import SbiTable
 
 Array = npt.NDArray[np.float64]
 Seed = int | None
@@ -403,6 +409,85 @@ class Simulations:
     def reweighted(self, log_weights: npt.ArrayLike, proposal: Weighting | None = None) -> Self:
         """The same runs under other weights."""
         return replace(self, log_weights=log_weights, proposal=proposal)  # type: ignore[arg-type]
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        theta: Sequence[str],
+        x: Sequence[str] | None = None,
+        weights: str | None = None,
+        cost: str | None = None,
+        proposal: Weighting | None = None,
+    ) -> Simulations:
+        """Runs from a CSV file with a header: see `thrifty.exchange.from_csv`."""
+        from thrifty.exchange import from_csv
+
+        return from_csv(path, theta=theta, x=x, weights=weights, cost=cost, proposal=proposal)
+
+    @classmethod
+    def from_npz(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        weights: npt.ArrayLike | None = None,
+        proposal: Weighting | None = None,
+    ) -> Simulations:
+        """Runs from an npz file with arrays `theta` and `x`: see `thrifty.exchange.from_npz`."""
+        from thrifty.exchange import from_npz
+
+        return from_npz(path, weights=weights, proposal=proposal)
+
+    @classmethod
+    def from_pandas(cls, frame: pandas.DataFrame) -> Simulations:
+        """The table that `to_pandas` wrote, bit for bit."""
+        from thrifty.exchange import from_pandas
+
+        return from_pandas(frame)
+
+    @classmethod
+    def from_parquet(cls, path: str | os.PathLike[str]) -> Simulations:
+        """The table that `to_parquet` wrote, bit for bit."""
+        from thrifty.exchange import from_parquet
+
+        return from_parquet(path)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A flat DataFrame: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
+        from thrifty.exchange import to_pandas
+
+        return to_pandas(self)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_pandas` as parquet."""
+        from thrifty.exchange import to_parquet
+
+        to_parquet(self, path)
+
+    def to_npz(self, path: str | os.PathLike[str]) -> None:
+        """Write plain arrays, without pickle."""
+        from thrifty.exchange import to_npz
+
+        to_npz(self, path)
+
+    def to_dict(self) -> dict[str, Array]:
+        """Arrays for BayesFlow, with `sample_weight` of mean 1."""
+        from thrifty.exchange import to_dict
+
+        return to_dict(self)
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """ArviZ data with log weights."""
+        from thrifty.exchange import to_arviz
+
+        return to_arviz(self)
+
+    def to_sbi(self) -> SbiTable:
+        """theta, x and a proposal for sbi's NPE_C."""
+        from thrifty.sbi_bridge import to_sbi
+
+        return to_sbi(self)
 
     def columns(self) -> Mapping[str, Any]:
         """Field name to value, in order."""

@@ -1,0 +1,51 @@
+"""Can the answer be trusted? Checks that carry the weights of the campaign, one a file.
+
+    sbc, coverage, tarp       is the posterior right on average over observations   (held-out runs)
+    local_c2st                is it right at x_o                                    (held-out runs)
+    local_ess                 do enough runs support it at x_o                      (the pool)
+    predictive                would its parameters give x_o                         (the pool, or fresh runs)
+    misspecification          can the model give x_o at all                         (the pool)
+    weight_health             do few runs rule the table                            (weights)
+    cost_check                are costs as predicted                                (timings)
+
+`th.diagnose` runs them all. Every result has `name`, `verdict` and `reason`.
+"""
+
+from thrifty.diagnostics.cost_model import CostCheck, cost_check
+from thrifty.diagnostics.diagnosis import Diagnosis, diagnose
+from thrifty.diagnostics.highest_density import coverage
+from thrifty.diagnostics.local_classifier import LocalC2ST, local_c2st
+from thrifty.diagnostics.predictive_check import Predictive, predictive
+from thrifty.diagnostics.random_points import tarp
+from thrifty.diagnostics.ranks import sbc
+from thrifty.diagnostics.replicates import Replicates, replicate
+from thrifty.diagnostics.strangeness import Misspecification, misspecification
+from thrifty.diagnostics.support import LocalEss, local_ess
+from thrifty.diagnostics.uniformity import Calibration
+from thrifty.diagnostics.verdict import Check, Trust
+from thrifty.diagnostics.weight_figures import WeightHealth, weight_health
+
+__all__ = [
+    "Calibration",
+    "Check",
+    "CostCheck",
+    "Diagnosis",
+    "LocalC2ST",
+    "LocalEss",
+    "Misspecification",
+    "Predictive",
+    "Replicates",
+    "Trust",
+    "WeightHealth",
+    "cost_check",
+    "coverage",
+    "diagnose",
+    "local_c2st",
+    "local_ess",
+    "misspecification",
+    "predictive",
+    "replicate",
+    "sbc",
+    "tarp",
+    "weight_health",
+]

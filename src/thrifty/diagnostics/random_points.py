@@ -1,0 +1,59 @@
+"""Tests of accuracy with random points (TARP, Lemos et al. 2023), with weights.
+
+For a random reference point r_i the share of posterior draws nearer to r_i than theta_i is uniform if the posterior
+is right, whatever its shape; needs draws only, and looks at all parameters at once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from thrifty.diagnostics.ranks import uniform_ranks
+from thrifty.diagnostics.replicates import Replicates, replicates_of
+from thrifty.diagnostics.uniformity import Calibration, calibrate
+from thrifty.types import Array, Posterior, Simulations
+from thrifty.weights import covariance
+
+_DIRECTIONS = 5  # sets of far points at most: each costs a share of the significance level
+_FAR = 10.0  # standard deviations: distance is then nearly a projection
+
+
+def tarp(
+    posterior: Posterior | Replicates,
+    simulations: Simulations | None = None,
+    *,
+    pairs: int = 500,
+    draws: int = 100,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Calibration:
+    """Weighted coverage of balls around random points; arguments as in `sbc`."""
+    settings = {"pairs": pairs, "draws": draws, "density": False, "seed": seed}
+    replicates = replicates_of(posterior, simulations, settings)
+    rng = np.random.default_rng(seed)
+    theta = replicates.theta
+    spread = np.sqrt(np.diag(covariance(theta, replicates.log_weights)))
+    spread = np.where(spread > 0, spread, 1.0)
+    sets = _references(theta, spread, rng)
+    ranks = [_ranks(replicates, reference, spread, rng) for reference in sets]
+    names = ("from all around", *(f"from afar, direction {i + 1}" for i in range(len(sets) - 1)))
+    return calibrate("tarp", np.hstack(ranks), replicates.log_weights, names, level)
+
+
+def _references(theta: Array, spread: Array, rng: np.random.Generator) -> list[Array]:
+    """Sets of reference points (n, p): all around, and far off along orthogonal random directions.
+
+    Points all around see wrong widths but hardly a shift, which they meet from all sides; from afar a shift is plain.
+    """
+    around = rng.uniform(theta.min(0), theta.max(0), theta.shape)
+    basis = np.linalg.qr(rng.standard_normal((theta.shape[1],) * 2))[0][:_DIRECTIONS]
+    centre = theta.mean(0)
+    return [around, *(centre + spread * (_FAR * line + rng.standard_normal(theta.shape)) for line in basis)]
+
+
+def _ranks(replicates: Replicates, reference: Array, spread: Array, rng: np.random.Generator) -> Array:
+    truth, draws = (
+        np.linalg.norm((points - reference[:, None, :]) / spread, axis=2)[:, :, None]
+        for points in (replicates.theta[:, None, :], replicates.draws)
+    )
+    return uniform_ranks(truth, draws, rng)

@@ -1,0 +1,149 @@
+"""Held-out runs with posterior draws at each: what calibration is measured on.
+
+A run (theta_i, x_i) with weight w_i stands for a draw of the joint prior p(theta) p(x | theta), so runs of a
+cost-aware campaign that were not used for training calibrate a posterior without any new simulation.
+Runs are chosen with probability proportional to weight and keep weight / probability: the same
+expectation, and up to 1/ESS_fraction times more effective runs for the same number of posterior calls.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from thrifty.errors import DataError, ThriftyWarning
+from thrifty.types import Array, Posterior, Simulations, frozen
+from thrifty.weights import ess, normalise
+
+
+@dataclass(frozen=True)
+class Replicates:
+    """Held-out parameters and posterior draws at their outputs.
+
+    Attributes:
+        theta: Parameters (n, p) that made x.
+        x: Outputs (n, *event).
+        draws: Posterior draws (n, l, p) at each x.
+        log_weights: Log weights (n,) of the pairs (theta, x).
+        density: Log posterior density of theta and of the draws, (n, 1 + l), or None.
+        names: Parameter names.
+    """
+
+    theta: Array
+    x: Array
+    draws: Array
+    log_weights: Array
+    density: Array | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def ess(self) -> float:
+        """Effective number of pairs."""
+        return ess(self.log_weights)
+
+    def __len__(self) -> int:
+        return len(self.theta)
+
+
+def replicate(
+    posterior: Posterior,
+    simulations: Simulations,
+    *,
+    pairs: int = 500,
+    draws: int = 100,
+    density: bool = True,
+    seed: int = 0,
+) -> Replicates:
+    """Draw from the posterior at the outputs of held-out runs.
+
+    Args:
+        posterior: What is judged: `sample(n, x, seed=)`, and `log_prob(theta, x)` where `density` is wanted;
+            `sample_batched(n, x, seed=)` -> (len(x), n, p) is used where it exists.
+        simulations: Runs that did not train the posterior, with their weights.
+        pairs: How many of them to use; 500 find a shift of a quarter of a standard deviation.
+        draws: Posterior draws at each; 100 resolve coverage to 1 %.
+        density: Whether to evaluate log densities too (needed by `coverage`).
+        seed: Seed of the choice and of the draws.
+    """
+    theta, x, log_weights = simulations.valid().pairs()
+    if pairs < 1 or draws < 10:
+        raise DataError(f"pairs must be >= 1 and draws >= 10, got {pairs} and {draws}", code="D11")
+    if len(theta) < 20:
+        raise DataError(
+            f"{len(theta)} valid held-out runs; calibration needs at least 20",
+            code="D12",
+            fix="keep some runs out of training, e.g. simulations[-500:]",
+        )
+    rng = np.random.default_rng(seed)
+    chosen, log_weights = _choose(log_weights, pairs, rng)
+    theta, x = theta[chosen], x[chosen]
+    with warnings.catch_warnings():  # held-out outputs at the edge are no news: that they fit is what is measured
+        warnings.simplefilter("ignore", ThriftyWarning)
+        samples = _draw(posterior, x, draws, rng)
+    if samples.shape != (len(theta), draws, theta.shape[1]):
+        raise DataError(
+            f"the posterior's draws have shape {samples.shape[1:]}, expected {(draws, theta.shape[1])}",
+            code="D06",
+            fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ThriftyWarning)
+        values = _density(posterior, x, theta, samples) if density else None
+    names = simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
+    return Replicates(frozen(theta), frozen(x), frozen(samples), frozen(log_weights), values, names)
+
+
+def replicates_of(source: Any, simulations: Simulations | None, settings: dict[str, Any]) -> Replicates:
+    """`source` itself when it is already replicated, else `replicate(source, simulations, ...)`."""
+    if isinstance(source, Replicates):
+        return source
+    if simulations is None:
+        raise DataError("held-out simulations are needed to calibrate a posterior", code="D12")
+    return replicate(source, simulations, **settings)
+
+
+def _choose(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
+    """Rows chosen with probability min(1, c w), sum = pairs, and their log weights over that probability."""
+    n = len(log_weights)
+    if n <= pairs:
+        keep = np.flatnonzero(log_weights > -np.inf)
+        return keep, log_weights[keep]
+    weights = normalise(log_weights)
+    share = np.minimum(pairs * weights, 1.0)
+    while True:  # large weights are certain; the rest share what is left
+        certain = share >= 1.0
+        free = weights[~certain].sum()
+        if free <= 0:
+            break
+        scaled = np.where(certain, 1.0, (pairs - certain.sum()) * weights / free)
+        if not (scaled[~certain] > 1.0).any():
+            share = scaled
+            break
+        share = np.minimum(scaled, 1.0)
+    order = rng.permutation(n)  # systematic sampling over a random order
+    steps = np.cumsum(share[order])
+    points = np.arange(rng.random(), steps[-1], 1.0)
+    chosen = order[np.minimum(np.searchsorted(steps, points), n - 1)]
+    chosen = np.unique(chosen)
+    return chosen, log_weights[chosen] - np.log(share[chosen])
+
+
+def _draw(posterior: Any, x: Array, draws: int, rng: np.random.Generator) -> Array:
+    seeds = rng.integers(2**31, size=len(x)).tolist()
+    if hasattr(posterior, "sample_batched"):
+        return np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64)
+    return np.stack([_table(posterior.sample(draws, x_i, seed=s), draws) for x_i, s in zip(x, seeds, strict=True)])
+
+
+def _table(values: Any, n: int) -> Array:
+    table = np.asarray(values, dtype=np.float64)
+    return table.reshape(n, -1) if table.ndim == 1 and len(table) == n else table
+
+
+def _density(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
+    points = np.concatenate([theta[:, None, :], samples], axis=1)
+    rows = [np.asarray(posterior.log_prob(p, x_i), dtype=np.float64) for p, x_i in zip(points, x, strict=True)]
+    return frozen(np.stack(rows))

@@ -1,0 +1,353 @@
+"""Tables in and out: pandas, parquet, npz, csv, ArviZ, sbi, BayesFlow. The weights always travel along.
+
+Column names of a flat table: parameters by their names, outputs by theirs (`x_1`, `x_2`, ... when they have none), then
+`log_weight`, `cost`, `status`, `index`. Everything that is read is checked again by `Simulations`; nothing is
+unpickled. Libraries are imported when asked for.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError, MissingExtraError
+from thrifty.types import Array, Prior, Simulations, Weighting
+from thrifty.weights import normalise
+
+if TYPE_CHECKING:
+    import arviz
+    import pandas
+
+PathLike = str | os.PathLike[str]
+_OWN = ("log_weight", "cost", "status", "index")
+_FORMAT = 1
+
+
+def need(module: str, extra: str) -> Any:
+    """Import an optional library, or say how to install it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module} is not installed ({error})",
+            code="X01",
+            fix=f'pip install "thrifty[{extra}]"',
+        ) from None
+
+
+def column_names(simulations: Simulations) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the parameters and of the flattened outputs."""
+    theta = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
+    count = int(np.prod(simulations.x.shape[1:]))
+    given = simulations.x_names if simulations.m == 1 else ()
+    x = given or tuple(f"x_{i + 1}" for i in range(count))
+    taken = [name for name in (*theta, *x) if name in _OWN or (*theta, *x).count(name) > 1]
+    if taken:
+        raise DataError(
+            f"column name {taken[0]!r} would be used twice", code="D10", fix="rename the parameter or output"
+        )
+    return theta, x
+
+
+def to_pandas(simulations: Simulations) -> pandas.DataFrame:
+    """A flat DataFrame; names, shape, m and unit in `frame.attrs["thrifty"]`."""
+    pandas = need("pandas", "arviz")
+    theta, x = column_names(simulations)
+    flat = simulations.x.reshape(len(simulations), -1)
+    columns = dict(zip(theta, simulations.theta.T, strict=True)) | dict(zip(x, flat.T, strict=True))
+    columns |= {"log_weight": simulations.log_weights, "cost": simulations.cost}
+    frame = pandas.DataFrame(columns | {"status": simulations.status.astype(str), "index": simulations.index})
+    frame.attrs["thrifty"] = _description(simulations)
+    return frame
+
+
+def _description(simulations: Simulations) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "theta": list(column_names(simulations)[0]),
+        "names": list(simulations.names),
+        "x_names": list(simulations.x_names),
+        "event": list(simulations.x.shape[1:]),
+        "m": simulations.m,
+        "unit": simulations.unit,
+    }
+
+
+def from_pandas(frame: pandas.DataFrame) -> Simulations:
+    """The table written by `to_pandas`, bit for bit (parquet keeps `attrs` too)."""
+    about = frame.attrs.get("thrifty")
+    if not isinstance(about, Mapping) or about.get("format") != _FORMAT:
+        raise DataError("this frame was not written by to_pandas", code="D13", fix="use from_arrays or from_csv")
+    theta = list(about["theta"])
+    x = [name for name in frame.columns if name not in theta and name not in _OWN]
+    return Simulations(
+        theta=frame[theta].to_numpy(dtype=np.float64),
+        x=frame[x].to_numpy(dtype=np.float64).reshape(len(frame), *about["event"]),
+        log_weights=frame["log_weight"].to_numpy(dtype=np.float64),
+        cost=frame["cost"].to_numpy(dtype=np.float64),
+        status=frame["status"].to_numpy(dtype=np.str_),
+        index=frame["index"].to_numpy(dtype=np.int64),
+        m=int(about["m"]),
+        names=tuple(about["names"]),
+        x_names=tuple(about["x_names"]),
+        unit=str(about["unit"]),
+    )
+
+
+def to_parquet(simulations: Simulations, path: PathLike) -> None:
+    """Write a parquet file, weights and all."""
+    need("pyarrow", "arviz")
+    to_pandas(simulations).to_parquet(path, index=False)
+
+
+def from_parquet(path: PathLike) -> Simulations:
+    """Read what `to_parquet` wrote."""
+    need("pyarrow", "arviz")
+    pandas = need("pandas", "arviz")
+    try:
+        frame = pandas.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="D13") from None
+    return from_pandas(frame)
+
+
+def to_npz(simulations: Simulations, path: PathLike) -> None:
+    """Write plain numpy arrays (compressed, no pickle)."""
+    about = json.dumps(_description(simulations))
+    arrays = {name: getattr(simulations, name) for name in ("theta", "x", "log_weights", "cost", "status", "index")}
+    with Path(path).open("wb") as file:  # an open file keeps numpy from adding .npz to the name
+        np.savez_compressed(file, about=np.array(about), **arrays)
+
+
+def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: Weighting | None = None) -> Simulations:
+    """Read `theta` and `x` (and `log_weights`, `cost`, `status`, `index` where present) from an npz file.
+
+    Args:
+        path: Written by `to_npz`, or by anyone with those names; never unpickled.
+        weights: Linear weights, where the file has none.
+        proposal: A known proposal to compute them from, where the file has none.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            data = {name: file[name] for name in file.files}
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {error}", code="D13") from None
+    missing = [name for name in ("theta", "x") if name not in data]
+    if missing:
+        raise DataError(
+            f"{os.fspath(path)!r} holds {', '.join(data) or 'nothing'}, but no {' and no '.join(missing)}", code="D13"
+        )
+    about = _about(data)
+    weighed = Simulations.from_arrays(
+        theta=data["theta"], x=data["x"], log_weights=data.get("log_weights"), weights=weights, proposal=proposal,
+        m=int(about.get("m", 1)),
+    )  # fmt: skip
+    return Simulations(
+        theta=weighed.theta,
+        x=weighed.x,
+        log_weights=weighed.log_weights,
+        cost=data.get("cost"),  # type: ignore[arg-type]
+        status=data.get("status"),  # type: ignore[arg-type]
+        index=data.get("index"),  # type: ignore[arg-type]
+        m=weighed.m,
+        names=tuple(about.get("names", ())),
+        x_names=tuple(about.get("x_names", ())),
+        unit=str(about.get("unit", "s")),
+        proposal=proposal,
+    )
+
+
+def _about(data: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        about = json.loads(str(data["about"])) if "about" in data else {}
+    except ValueError:
+        about = {}
+    return about if isinstance(about, dict) else {}
+
+
+def from_csv(
+    path: PathLike,
+    *,
+    theta: Sequence[str],
+    x: Sequence[str] | None = None,
+    weights: str | None = None,
+    cost: str | None = None,
+    proposal: Weighting | None = None,
+) -> Simulations:
+    """Read runs from a CSV file with a header line.
+
+    Args:
+        path: The file.
+        theta: Columns that are parameters.
+        x: Columns that are outputs; all other numeric columns when left out.
+        weights: Column of linear weights; a column `log_weight` is used without being named.
+        cost: Column of measured costs; `cost` is used without being named.
+        proposal: A known proposal to compute the weights from.
+
+    Raises:
+        DataError: D13, with line and column of what is not a number.
+    """
+    header, body = _read_csv(path)
+    special = {name for name in (weights, cost or "cost", "log_weight", "status", "index") if name}
+    x = [name for name in header if name not in theta and name not in special] if x is None else list(x)
+    wanted = [*theta, *x, *(name for name in (weights, cost) if name)]
+    unknown = [name for name in wanted if name not in header]
+    if unknown or not theta or not x:
+        raise DataError(
+            f"{os.fspath(path)!r} has columns {', '.join(header)}; no {', '.join(unknown) or 'parameter or output'}",
+            code="D13",
+        )
+    column = _columns(path, header, body)
+    use_log = "log_weight" in header and weights is None and proposal is None
+    timed = cost or ("cost" if "cost" in header else None)
+    return Simulations.from_arrays(
+        theta=np.column_stack([column(name) for name in theta]),
+        x=np.column_stack([column(name) for name in x]),
+        log_weights=column("log_weight") if use_log else None,
+        weights=column(weights) if weights else None,
+        proposal=proposal,
+        cost=column(timed) if timed else None,
+        names=tuple(theta),
+        x_names=tuple(x),
+    )
+
+
+def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
+    try:
+        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+            lines = [line for line in csv.reader(file) if line]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="D13") from None
+    if len(lines) < 2:
+        raise DataError(f"{os.fspath(path)!r} has no rows below its header", code="D13")
+    header = [name.strip() for name in lines[0]]
+    for number, line in enumerate(lines[1:], start=2):
+        if len(line) != len(header):
+            raise DataError(
+                f"{os.fspath(path)!r} line {number} has {len(line)} values, the header {len(header)}", code="D13"
+            )
+    return header, lines[1:]
+
+
+def _columns(path: PathLike, header: list[str], body: list[list[str]]) -> Any:
+    def column(name: str) -> Array:
+        place = header.index(name)
+        values = np.empty(len(body))
+        for row, line in enumerate(body):
+            text = line[place].strip()
+            try:
+                values[row] = float(text) if text else np.nan  # an empty cell is a failed output
+            except ValueError:
+                raise DataError(
+                    f"{os.fspath(path)!r} line {row + 2} column {name!r}: {text!r} is not a number", code="D13"
+                ) from None
+        return values
+
+    return column
+
+
+def to_dict(simulations: Simulations) -> dict[str, Array]:
+    """Arrays for BayesFlow: one entry per parameter (n, 1), `x`, and `sample_weight` (n,) with mean 1.
+
+    Failed runs are left out; with m > 1 each pair is a row. BayesFlow multiplies the loss by `sample_weight`.
+    """
+    theta, x, log_weights = simulations.valid().pairs()
+    names = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
+    clash = {"x", "sample_weight"} & set(names)
+    if clash:
+        raise DataError(f"parameter name {min(clash)!r} would be used twice", code="D10", fix="rename the parameter")
+    columns = {name: np.array(column[:, None]) for name, column in zip(names, theta.T, strict=True)}
+    return columns | {"x": np.array(x), "sample_weight": normalise(log_weights) * len(theta)}
+
+
+def to_arviz(simulations: Simulations) -> arviz.InferenceData:
+    """Prior draws (`prior`), their outputs (`prior_predictive`) and log weights (`sample_stats_prior`) for ArviZ.
+
+    One chain; failed runs are left out. `log_weight` is normalised (its exponentials sum to one), so that
+    `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`.
+    """
+    arviz = need("arviz", "arviz")
+    theta, x, log_weights = simulations.valid().pairs()
+    names = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
+    with np.errstate(divide="ignore"):
+        stats = {"log_weight": np.log(normalise(log_weights))[None]}
+    return arviz.from_dict(
+        prior={name: column[None] for name, column in zip(names, theta.T, strict=True)},
+        prior_predictive={"x": x[None]},
+        sample_stats_prior=stats,
+    )
+
+
+def posterior_to_arviz(draws: npt.ArrayLike, names: Sequence[str], log_weights: npt.ArrayLike | None = None) -> Any:
+    """Posterior draws (n, p) as ArviZ data; weighted ones are resampled, as ArviZ's summaries know no weights.
+
+    Log weights stay in `sample_stats` as `log_weight`.
+    """
+    arviz = need("arviz", "arviz")
+    table = np.asarray(draws, dtype=np.float64)
+    stats = None
+    if log_weights is not None:
+        from thrifty.weights import resample_indices
+
+        chosen = resample_indices(log_weights, rng=0)
+        table = table[chosen]
+        stats = {"log_weight": np.asarray(log_weights, dtype=np.float64)[chosen][None]}
+    posterior = {name: column[None] for name, column in zip(names, table.T, strict=True)}
+    return arviz.from_dict(posterior=posterior, sample_stats=stats)
+
+
+def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None) -> Simulations:
+    """The same runs under another prior, without running anything: weights times new over old prior density.
+
+    Args:
+        simulations: The runs.
+        new_prior: Any prior over the same parameters, inside the support of the old one.
+        old_prior: The prior that the weights restore; taken from the proposal where it is known.
+
+    Raises:
+        DataError: The old prior is not known, or the new one lies outside of it.
+
+    Example:
+        >>> theta = np.random.default_rng(0).uniform(0, 1, (4000, 1))
+        >>> runs = th.Simulations.from_arrays(theta=theta, x=theta)
+        >>> narrower = th.reweight(runs, th.Uniform(0, 0.5), old_prior=th.Uniform(0, 1))
+        >>> round(float(th.estimate(narrower.theta, narrower.log_weights).mean[0]), 1)
+        0.3
+    """
+    from thrifty.priors import as_prior
+
+    known = getattr(simulations.proposal, "prior", None) if old_prior is None else old_prior
+    if known is None:
+        raise DataError(
+            "the prior behind these weights is not known", code="D14", fix="pass old_prior=, the prior of the campaign"
+        )
+    old, new = as_prior(known), as_prior(new_prior)
+    if old.dim != simulations.dim or new.dim != simulations.dim:
+        raise DataError(f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="D06")
+    _check_support(old, new)
+    shift = np.asarray(new.log_prob(simulations.theta)) - np.asarray(old.log_prob(simulations.theta))
+    if np.isnan(shift).any() or not (shift > -np.inf).any():
+        raise DataError(
+            "no run lies in the support of both priors", code="D15", fix="run a campaign under the new prior"
+        )
+    return simulations.reweighted(simulations.log_weights + shift)
+
+
+def _check_support(old: Prior, new: Prior) -> None:
+    draws = new.sample(2000, np.random.default_rng(0))
+    outside = float(np.mean(~np.isfinite(np.asarray(old.log_prob(draws)))))
+    if outside > 0:
+        raise DataError(
+            f"{outside:.1%} of the new prior lies where the old one has no mass",
+            code="D15",
+            why="no run was ever made there, so no weight can restore it",
+            fix="restrict the new prior to the support of the old one, or run a campaign under it",
+        )

@@ -1,0 +1,27 @@
+"""Figures that honour weights. Each function returns a matplotlib Figure; nothing is shown or kept open.
+
+    pairs, marginals                          posterior draws
+    cost_surface, cost_residuals, waterfall   costs
+    tradeoff, proposal, weights               the plan
+    calibration, predictive                   checks
+
+`figure.savefig("name.png")` writes one to disk.
+"""
+
+from thrifty.plots.checks import calibration, predictive
+from thrifty.plots.cost import cost_residuals, cost_surface, waterfall
+from thrifty.plots.plan import proposal, tradeoff, weights
+from thrifty.plots.posterior import marginals, pairs
+
+__all__ = [
+    "calibration",
+    "cost_residuals",
+    "cost_surface",
+    "marginals",
+    "pairs",
+    "predictive",
+    "proposal",
+    "tradeoff",
+    "waterfall",
+    "weights",
+]

@@ -1,0 +1,183 @@
+"""Costs: the surface with its pilot points, residuals of the model, and where the money went."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError
+from thrifty.plots.style import COLOURS, GREY, LIGHT, labels, legend, new, parameter_names
+from thrifty.priors import as_prior
+from thrifty.types import Array, Cost
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from thrifty.diagnostics import CostCheck
+
+
+def cost_surface(
+    cost: Cost,
+    prior: Any,
+    *,
+    pilot: npt.ArrayLike | None = None,
+    seconds: npt.ArrayLike | None = None,
+    names: Sequence[str] = (),
+    unit: str = "",
+) -> Figure:
+    """Predicted cost over the prior, with the pilot runs it was fitted to.
+
+    One parameter: a curve. More: one map for each pair of the two parameters that move cost most, the others at their
+    prior median.
+
+    Args:
+        cost: The cost model, (n, p) -> (n,).
+        prior: The prior; its central 99 % is shown.
+        pilot: Parameters (m, p) of the pilot runs.
+        seconds: Their measured costs (m,), shown in the same colours.
+        names: Of the parameters.
+        unit: Of cost; the model's own when left out.
+    """
+    known = as_prior(prior)
+    names = parameter_names(names or known.names, known.dim)
+    unit = unit or str(getattr(cost, "unit", "s"))
+    draws = known.sample(4000, np.random.default_rng(0))
+    low, high = np.quantile(draws, [0.005, 0.995], axis=0)
+    points = None if pilot is None else np.asarray(pilot, dtype=np.float64).reshape(-1, known.dim)
+    measured = None if seconds is None else np.asarray(seconds, dtype=np.float64)
+    if points is not None and measured is not None and len(points) != len(measured):
+        raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="D06")
+    if known.dim == 1:
+        figure = _curve(cost, (float(low[0]), float(high[0])), points, measured)
+        labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
+        return figure
+    i, j = _movers(np.asarray(cost(draws)), draws)
+    figure = _map(cost, draws, (i, j), points, measured)
+    figure.axes[1].set_ylabel(f"cost per run [{unit}]", fontsize=9)
+    rest = "" if len(names) == 2 else " (others at their median)"
+    labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
+    return figure
+
+
+def _curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
+    figure, axes = new(5.0, 3.2)
+    ax = axes[0, 0]
+    grid = np.linspace(*ends, 300)
+    ax.plot(grid, np.asarray(cost(grid[:, None])), color=COLOURS[0], lw=1.8, label="predicted")
+    if points is not None and measured is not None:
+        ax.plot(points[:, 0], measured, "o", ms=4, mfc="none", mec=COLOURS[1], label="pilot runs")
+    ax.set_yscale("log")
+    legend(ax)
+    return figure
+
+
+def _movers(costs: Array, draws: Array) -> tuple[int, int]:
+    """The two parameters whose change moves log cost most, in their own order."""
+    ranks = np.argsort(np.argsort(draws, axis=0), axis=0) / len(draws) - 0.5
+    terms = np.abs(np.asarray(np.corrcoef(np.column_stack([np.log(costs), ranks]).T))[0, 1:])
+    first, second = np.sort(np.argsort(-np.nan_to_num(terms), kind="stable")[:2])
+    return int(first), int(second)
+
+
+def _map(cost: Cost, draws: Array, columns: tuple[int, int], points: Array | None, measured: Array | None) -> Figure:
+    from matplotlib.colors import LogNorm
+
+    i, j = columns
+    ends = [np.quantile(draws[:, c], [0.005, 0.995]) for c in columns]
+    axes_grid = [np.linspace(end[0], end[1], 120) for end in ends]
+    table = np.tile(np.median(draws, axis=0), (120 * 120, 1))
+    mesh = np.meshgrid(*axes_grid)
+    table[:, i], table[:, j] = mesh[0].ravel(), mesh[1].ravel()
+    surface = np.asarray(cost(table)).reshape(120, 120)
+    shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
+    norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
+    figure, axes = new(5.2, 4.2)
+    ax = axes[0, 0]
+    image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
+    if points is not None:
+        fill: dict[str, Any] = {"c": "none"} if measured is None else {"c": measured, "norm": norm, "cmap": "viridis"}
+        edge = "white" if measured is None else "black"
+        ax.scatter(points[:, i], points[:, j], s=26, edgecolors=edge, linewidths=0.8, label="pilot runs", **fill)
+        ax.legend(fontsize=8, loc="upper left", framealpha=0.85, edgecolor="none")
+    ax.set_xlim(*ends[0])
+    ax.set_ylim(*ends[1])
+    figure.colorbar(image, ax=ax).ax.tick_params(labelsize=8)
+    return figure
+
+
+def cost_residuals(check: CostCheck) -> Figure:
+    """Measured against predicted cost, and their ratio along each parameter."""
+    dim = min(check.theta.shape[1], 4)
+    figure, axes = new(3.2 * (dim + 1), 3.1, columns=dim + 1)
+    ax = axes[0, 0]
+    both = np.concatenate([check.predicted, check.measured])
+    ends = float(both.min()), float(both.max())
+    ax.plot(ends, ends, color=GREY, lw=1)
+    ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
+    ratio = check.measured / check.predicted
+    for i, ax in enumerate(axes[0, 1:]):
+        _trend(ax, check.theta[:, i], ratio)
+        labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
+    return figure
+
+
+def _trend(ax: Axes, values: Array, ratio: Array) -> None:
+    ax.axhline(1.0, color=GREY, lw=1)
+    ax.plot(values, ratio, ".", ms=3, alpha=0.3, color=COLOURS[0], rasterized=True)
+    bins = np.array_split(np.argsort(values), max(4, min(12, len(values) // 25)))
+    centres = [values[b].mean() for b in bins]
+    means = np.array([ratio[b].mean() for b in bins])
+    errors = np.array([ratio[b].std() / np.sqrt(len(b)) for b in bins])
+    ax.errorbar(centres, means, 2 * errors, color=COLOURS[1], lw=1.4, marker="o", ms=3, capsize=2, label="mean ± 2 se")
+    ax.set_yscale("log")
+    _plain_ticks(ax)
+    ax.set_ylim(*np.quantile(ratio, [0.002, 0.998]) * np.array([0.8, 1.25]))
+    legend(ax)
+
+
+def _plain_ticks(ax: Axes) -> None:
+    """0.5, 1 and 2 instead of powers of ten."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+
+
+def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Where the cost goes") -> Figure:
+    """Cost waterfall: a start, what is added or saved at each step, and what is left.
+
+    Args:
+        steps: Label to amount in order, e.g. {"plain": 900, "saved by √c": -380, "pilot": 40}; the first is
+            the start, the total is drawn as the last bar.
+        unit: Of cost.
+        title: Above the figure.
+    """
+    if not steps:
+        raise DataError("a waterfall needs at least one step", code="D11")
+    amounts = np.array(list(steps.values()), dtype=np.float64)
+    ends = np.cumsum(amounts)
+    figure, axes = new(max(4.0, 1.15 * (len(steps) + 1)), 3.4)
+    ax = axes[0, 0]
+    for i, (amount, end) in enumerate(zip(amounts, ends, strict=True)):
+        colour = GREY if i == 0 else COLOURS[2] if amount < 0 else COLOURS[1]
+        ax.bar(i, amount, bottom=end - amount, color=colour, width=0.62)
+        ax.plot([i - 0.31, i + 1.31], [end, end], color=LIGHT, lw=1, zorder=0)
+        top = max(end, end - amount)
+        text = f"{amount:,.3g}" if i == 0 else f"{amount:+,.3g}"
+        ax.annotate(text, (i, top), (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    ax.bar(len(amounts), ends[-1], color=COLOURS[0], width=0.62)
+    place = (len(amounts), ends[-1])
+    ax.annotate(f"{ends[-1]:,.3g}", place, (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    ax.set_xticks(range(len(amounts) + 1), [*(s.replace(" ", "\n", 1) for s in steps), "total"])
+    ax.axhline(0, color="black", lw=0.8)
+    ax.set_ylim(min(0.0, 1.12 * float(ends.min())), 1.12 * float(np.maximum(ends, ends - amounts).max()))
+    labels(ax, "", f"cost [{unit}]", title)
+    return figure

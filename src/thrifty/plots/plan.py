@@ -1,0 +1,113 @@
+"""The plan: what each penalty is worth, where it draws, and what the weights look like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thrifty.plots.style import COLOURS, GREY, density, labels, legend, new, parameter_names, span, weighted
+from thrifty.types import Proposal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from thrifty.diagnostics import WeightHealth
+    from thrifty.tradeoff import Tradeoff
+
+
+def tradeoff(table: Tradeoff) -> Figure:
+    """Gain against efficiency, with the curve of equal worth, the ceiling that none can pass, and the best marked."""
+    figure, axes = new(9.2, 3.8, columns=2)
+    ax = axes[0, 0]
+    gains = np.array([row.gain for row in table])
+    sizes = np.array([row.ess_fraction for row in table])
+    x = np.linspace(1, 1.12 * max(gains.max(), table.ceiling), 300)
+    ax.plot(x, np.minimum(1 / x, 1), color=GREY, lw=1.2, label="as good as plain sampling")
+    ax.plot(x, np.minimum(table.ceiling / x, 1), color=COLOURS[1], lw=1.2, ls=(0, (4, 2)), label="ceiling")
+    ax.plot(gains, sizes, "o", color=COLOURS[0], ms=5)
+    for row in table:
+        best = row is table.best
+        ax.annotate(
+            row.label, (row.gain, row.ess_fraction), (6, 4), textcoords="offset points", fontsize=8,
+            fontweight="bold" if best else "normal",
+        )  # fmt: skip
+    ax.set_ylim(0, 1.08)
+    ax.set_xlim(left=1 - 0.02 * (x[-1] - 1))
+    labels(ax, "gain: cost per run, plain / proposal", "effective runs per run", "Cheaper runs count for less")
+    legend(ax, loc="lower left")
+    _worth(axes[0, 1], table)
+    return figure
+
+
+def _worth(ax: Any, table: Tradeoff) -> None:
+    products = [row.product for row in table]
+    colours = [COLOURS[0] if row is not table.best else COLOURS[2] for row in table]
+    ax.bar(range(len(products)), products, color=colours, width=0.62)
+    ax.axhline(1, color=GREY, lw=1.2)
+    ax.axhline(table.ceiling, color=COLOURS[1], lw=1.2, ls=(0, (4, 2)))
+    place = (len(products) - 0.55, table.ceiling)
+    text = f"ceiling {table.ceiling:.2f}"
+    ax.annotate(text, place, (0, 3), textcoords="offset points", ha="right", fontsize=8, color=COLOURS[1])
+    for i, product in enumerate(products):
+        inside = product > 0.9 * table.ceiling
+        ax.annotate(
+            f"{product:.2f}", (i, product), (0, -11 if inside else 3), textcoords="offset points", ha="center",
+            fontsize=8, color="white" if inside else "black",
+        )  # fmt: skip
+    ax.set_xticks(range(len(products)), [row.label.replace(" (", "\n(") for row in table])
+    ax.set_ylim(0, 1.12 * max(table.ceiling, *products))
+    labels(ax, "", "effective runs per unit of cost", "What a fixed budget buys, plain = 1")
+
+
+def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
+    """Proposal against prior, one axis per parameter; the weighted draws must lie on the prior."""
+    rng = np.random.default_rng(seed)
+    draws, plain = q.sample(n, rng), q.prior.sample(n, rng)
+    proposed, restored = weighted(draws.theta, None, "draws"), weighted(draws.theta, draws.log_weights, "draws")
+    prior = weighted(plain, None, "prior")
+    dim = draws.dim
+    names = parameter_names(draws.names, dim)
+    figure, axes = new(3.2 * dim + 0.6, 2.9, columns=dim)
+    low, high = q.prior.bounds
+    for i, ax in enumerate(axes[0]):
+        bounds = float(low[i]), float(high[i])
+        ends = span([proposed, prior], i)
+        grid = np.linspace(max(ends[0], bounds[0]), min(ends[1], bounds[1]), 300)
+        curves = [
+            ("prior", prior, {"color": GREY, "lw": 3.5, "alpha": 0.55}),
+            ("proposal", proposed, {"color": COLOURS[1], "lw": 1.8}),
+            ("proposal, weighted", restored, {"color": COLOURS[0], "lw": 1.4, "ls": (0, (5, 2))}),
+        ]
+        for label, s, look in curves:
+            ax.plot(grid, density(s.points[:, i], s.weights, grid, bounds, smooth=1.5), label=label, **look)
+        ax.set_ylim(bottom=0)
+        ax.set_xlim(grid[0], grid[-1])
+        ax.set_yticks([])
+        labels(ax, names[i], "density" if i == 0 else "")
+    handles, texts = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, texts, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
+    return figure
+
+
+def weights(health: WeightHealth) -> Figure:
+    """Histogram of weights, plain = 1, and the share of all weight on the heaviest runs."""
+    figure, axes = new(8.6, 3.2, columns=2)
+    ax = axes[0, 0]
+    relative = health.weights * len(health.weights)
+    positive = relative[relative > 0]
+    low, high = positive.min() * 0.95, positive.max() * 1.05
+    ax.hist(positive, bins=np.geomspace(low, high, 40), color=COLOURS[0], edgecolor="white", lw=0.4)
+    ax.axvline(1, color=GREY, lw=1.2)
+    if high / low > 3:
+        ax.set_xscale("log")
+    labels(ax, "weight / mean weight", "runs", f"{health.n:,} runs count as {health.ess:,.0f}")
+    ax = axes[0, 1]
+    heaviest = np.sort(health.weights)[::-1]
+    share = np.arange(1, len(heaviest) + 1) / len(heaviest)
+    ax.plot([0, 1], [0, 1], color=GREY, lw=1, label="equal weights")
+    ax.plot(np.append(0, share), np.append(0, np.cumsum(heaviest)), color=COLOURS[0], lw=1.8, label="these")
+    ax.plot(0.01, health.top_percent, "o", color=COLOURS[1], ms=5, label=f"heaviest 1 %: {health.top_percent:.0%}")
+    labels(ax, "share of runs, heaviest first", "share of weight", f"Pareto k = {health.pareto_k:.2f}")
+    legend(ax, loc="lower right")
+    return figure

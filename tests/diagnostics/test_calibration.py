@@ -1,0 +1,157 @@
+"""SBC, coverage, TARP and local C2ST: right posteriors pass, three kinds of wrong ones do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty import diagnostics
+from thrifty.diagnostics.replicates import _choose
+from thrifty.diagnostics.uniformity import calibrate
+from thrifty.errors import DataError
+
+CHECKS = ("sbc", "coverage", "tarp", "local_c2st")
+
+
+def p_values(world, posterior, seed, *, pairs=500, n=2000, nulls=40):
+    """One campaign, one observation, all four checks on the same replicates."""
+    rng = np.random.default_rng(seed)
+    replicates = diagnostics.replicate(posterior, world.pool(n, rng), pairs=pairs, draws=100, seed=seed % 2**31)
+    local = diagnostics.local_c2st(posterior, replicates, world.observation(rng), nulls=nulls, seed=1)
+    shared = [check(replicates, seed=2) for check in (diagnostics.sbc, diagnostics.coverage, diagnostics.tarp)]
+    return [check.p_value for check in (*shared, local)]
+
+
+@pytest.mark.parametrize("fault", ["shifted", "over-confident", "unweighted"])
+def test_wrong_posteriors_are_rejected(world, seed, fault):
+    found = np.array([p_values(world, world.faults[fault], seed + i) for i in range(2)])
+    assert (found[:, [0, 2, 3]] < 0.01).all()
+    # highest-density regions hardly see a posterior that is moved by part of its width
+    assert np.mean(found[:, 1] < 0.1) >= 0.5
+
+
+def test_right_posteriors_are_accepted(world, seed):
+    found = np.array([p_values(world, world.faults["right"], seed + i, pairs=250, n=1500) for i in range(8)])
+    assert (np.sum(found < 0.05, axis=0) <= 3).all()  # of 8; chance of more: 4e-4 per check
+    assert (found > 1e-4).all()
+
+
+def test_forgetting_the_weights_of_the_held_out_runs_rejects_a_right_posterior(world, seed):
+    """The mutant: the same runs without their weights."""
+    runs = world.pool(1500, np.random.default_rng(seed))
+    bare = runs.reweighted(np.zeros(len(runs)))
+    squared = runs.reweighted(2 * runs.log_weights)
+    posterior = world.faults["right"]
+    assert diagnostics.sbc(posterior, runs).p_value > 1e-3
+    assert diagnostics.sbc(posterior, bare).p_value < 1e-6
+    assert diagnostics.sbc(posterior, squared).p_value < 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", ["right", "shifted", "over-confident", "unweighted"])
+def test_size_and_power_over_200_seeds(world, seed, fault):
+    found = np.array([p_values(world, world.faults[fault], seed + 1000 * i, nulls=100) for i in range(200)])
+    share = dict(zip(CHECKS, np.mean(found < 0.05, axis=0).tolist(), strict=True))
+    print(fault, share)
+    if fault == "right":
+        assert max(share.values()) <= 0.10  # twice the nominal level
+    else:
+        assert min(share[name] for name in ("sbc", "tarp", "local_c2st")) >= 0.95
+        assert share["coverage"] >= 0.8
+
+
+def test_held_out_runs_agree_with_fresh_prior_runs(world, rng):
+    """Weighted ranks of campaign runs and plain ranks of fresh prior runs have one distribution, right or wrong."""
+    for name in ("right", "unweighted"):
+        posterior = world.faults[name]
+        held_out = diagnostics.sbc(posterior, world.pool(3000, rng), pairs=1000, seed=1)
+        fresh = diagnostics.sbc(posterior, world.pool(1000, rng, k=0.0), pairs=1000, seed=2)
+        weights = th.normalise(held_out.log_weights)
+        result = th.metrics.ks(held_out.ranks, fresh.ranks, weights)
+        assert (result.p_value > 1e-3).all()
+        assert (held_out.verdict == "trust") == (fresh.verdict == "trust") == (name == "right")
+    bare = th.metrics.ks(held_out.ranks, diagnostics.sbc(world.faults["right"], world.pool(1000, rng, k=0.0)).ranks)
+    assert bare.p_value[0] < 1e-6  # the comparison sees a difference where there is one
+
+
+def test_coverage_at_levels(world, rng):
+    """Half as wide in two dimensions: a 95 % region holds what a wider one would, 1 - exp(-r^2/2) with r^2/4."""
+    result = diagnostics.coverage(world.Exact(width=0.5), world.pool(3000, rng), pairs=1000)
+    share, se = result.at([0.5, 0.8, 0.95])
+    expected = 1 - (1 - np.array([0.5, 0.8, 0.95])) ** 0.25
+    assert (np.abs(share - expected) < 5 * np.maximum(se, 1e-3) + 0.01).all()  # 100 draws resolve 1 %
+
+
+def test_size_with_weights_that_go_with_the_rank(seed):
+    """Heavy weights at high ranks: the band must widen there, or half of all right posteriors are rejected."""
+    hits = 0
+    for i in range(60):
+        rng = np.random.default_rng(seed + i)
+        # density 1.8 - 1.6 u, by its inverse distribution function; the weights restore the uniform law
+        ranks = (1.8 - np.sqrt(1.8**2 - 3.2 * rng.random(600))) / 1.6
+        result = calibrate("sbc", ranks[:, None], -np.log(1.8 - 1.6 * ranks), ("u",))
+        hits += result.p_value < 0.05
+    assert hits <= 11  # of 60; more has chance 1e-4 at the nominal 5 %
+
+
+def test_bands_hold_uniform_ranks_at_their_level(seed):
+    inside = 0
+    for i in range(60):
+        rng = np.random.default_rng(seed + i)
+        result = calibrate("sbc", rng.random((300, 2)), 0.5 * rng.normal(size=300), ("a", "b"), level=0.9)
+        inside += bool(((result.ecdf >= result.low) & (result.ecdf <= result.high)).all())
+    assert 44 <= inside <= 60  # of 60 at 90 %, Bonferroni making it a little more
+
+
+def test_choosing_runs_by_weight_keeps_expectations(rng):
+    values = rng.normal(size=4000)
+    log_weights = 1.2 * values  # E under the weights is 1.2
+    estimates = []
+    for _ in range(40):
+        chosen, adjusted = _choose(log_weights, 400, rng)
+        weights = th.normalise(adjusted)
+        estimates.append(weights @ values[chosen])
+        assert abs(len(chosen) - 400) <= 1
+    whole = th.normalise(log_weights) @ values
+    assert abs(np.mean(estimates) - whole) < 5 * np.std(estimates) / np.sqrt(40)
+    assert th.ess(adjusted) > 2 * 0.1 * 4000 * np.exp(-1.44)  # far more than 400 runs chosen evenly
+
+
+def test_batched_sampling_is_used_where_it_exists(world, rng):
+    class Batched(world.Exact):
+        def sample(self, n, x_o, *, seed):
+            raise AssertionError("one by one")
+
+        def sample_batched(self, n, x, *, seed):
+            return np.stack([world.Exact.sample(self, n, x_i, seed=seed + i) for i, x_i in enumerate(x)])
+
+    assert diagnostics.sbc(Batched(), world.pool(400, rng)).ess > 50
+
+
+class Wide:
+    """Draws of three parameters where there are two."""
+
+    def sample(self, n, x_o, *, seed):
+        return np.zeros((n, 3))
+
+    def log_prob(self, theta, x_o):
+        return np.zeros(len(theta))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(10, r)), "10 valid held-out runs"),
+        (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(50, r), draws=3), "draws >= 10"),
+        (lambda w, r: diagnostics.sbc(w.Exact()), "held-out simulations are needed"),
+        (lambda w, r: diagnostics.sbc(Wide(), w.pool(50, r)), r"draws have shape \(100, 3\), expected \(100, 2\)"),
+        (
+            lambda w, r: diagnostics.coverage(diagnostics.replicate(w.Exact(), w.pool(50, r), density=False)),
+            "coverage needs log densities",
+        ),
+    ],
+)
+def test_bad_input(world, rng, call, message):
+    with pytest.raises((DataError, ValueError), match=message):
+        call(world, rng)

@@ -1,0 +1,135 @@
+"""Every figure: drawn, labelled, weights honoured, nothing left open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import thrifty as th
+from thrifty import plots
+from thrifty.errors import DataError
+from thrifty.plots.style import density
+
+PRIOR = th.Uniform([0.1, 0.1], [1, 1], names=["beta", "gamma"])
+
+
+def cost(theta):
+    return 0.1 + theta[:, 0] ** 2
+
+
+@pytest.fixture
+def draws(rng):
+    return np.clip(rng.normal([0.5, 0.4], 0.1, (500, 2)), 0.1, 1)
+
+
+@pytest.fixture
+def runs(rng):
+    q = th.CostAware(PRIOR, cost, th.Power(0.5))
+    drawn = q.sample(400, rng)
+    seconds = cost(drawn.theta) * rng.lognormal(0, 0.2, 400)
+    x = drawn.theta + 0.1 * rng.normal(size=(400, 2))
+    return th.Simulations(
+        theta=drawn.theta, x=x, log_weights=drawn.log_weights, cost=seconds, names=PRIOR.names, proposal=q
+    )
+
+
+class Exact:
+    def sample(self, n, x_o, *, seed):
+        return np.asarray(x_o) + 0.1 * np.random.default_rng(seed).normal(size=(n, 2))
+
+    def log_prob(self, theta, x_o):
+        return -50 * ((theta - np.asarray(x_o)) ** 2).sum(1)
+
+
+def rendered(figure, tmp_path):
+    assert isinstance(figure, Figure)
+    figure.savefig(tmp_path / "figure.png")
+    assert (tmp_path / "figure.png").stat().st_size > 3000
+    return figure
+
+
+def texts(figure):
+    legends = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    return " ".join(
+        [t for ax in figure.axes for t in (ax.get_xlabel(), ax.get_ylabel(), ax.get_title(loc="left"))] + legends
+    )
+
+
+def test_pairs(draws, tmp_path):
+    figure = rendered(plots.pairs(draws, log_weights=draws[:, 0], prior=PRIOR, truth=[0.5, 0.4]), tmp_path)
+    assert "beta" in texts(figure) and "gamma" in texts(figure) and "prior" in texts(figure)
+
+
+def test_pairs_of_one_parameter(draws, tmp_path):
+    rendered(plots.pairs(draws[:, 0]), tmp_path)
+
+
+def test_marginals(draws, tmp_path):
+    methods = {"NPE": draws, "ABC": draws + 0.05}
+    figure = rendered(
+        plots.marginals(methods, log_weights={"ABC": draws[:, 0]}, prior=PRIOR, truth=[0.5, 0.4]), tmp_path
+    )
+    assert "NPE" in texts(figure) and "ABC" in texts(figure)
+
+
+def test_weights_move_the_curves(rng):
+    """The drawn marginal of weighted draws peaks where the target does."""
+    draws = rng.normal(-1, 1, (4000, 1))
+    peaks = []
+    for log_weights in (None, {"a": draws[:, 0]}):
+        line = plots.marginals({"a": draws}, log_weights=log_weights).axes[0].lines[0]
+        peaks.append(line.get_xdata()[np.argmax(line.get_ydata())])
+    assert abs(peaks[0] + 1) < 0.25 and abs(peaks[1]) < 0.35
+
+
+def test_density_integrates_to_one_inside_bounds(rng):
+    values, weights = rng.random(3000), rng.random(3000)
+    grid = np.linspace(0, 1, 800)
+    curve = density(values, weights / weights.sum(), grid, (0.0, 1.0))
+    assert np.trapezoid(curve, grid) == pytest.approx(1.0, abs=2e-3)
+
+
+def test_cost_figures(rng, runs, tmp_path):
+    pilot = PRIOR.sample(30, rng)
+    figure = rendered(plots.cost_surface(cost, PRIOR, pilot=pilot, seconds=cost(pilot)), tmp_path)
+    assert "beta" in texts(figure) and "cost per run [s]" in texts(figure)
+    rendered(plots.cost_surface(lambda t: t[:, 0], th.Uniform(1, 2)), tmp_path)
+    rendered(plots.cost_residuals(th.diagnostics.cost_check(cost, runs)), tmp_path)
+    rendered(plots.waterfall({"plain": 900, "saved": -380, "pilot": 40}), tmp_path)
+
+
+def test_plan_figures(runs, tmp_path):
+    figure = rendered(plots.tradeoff(th.tradeoff(PRIOR, cost, n=2**12)), tmp_path)
+    assert "effective runs per unit of cost" in texts(figure)
+    rendered(plots.proposal(runs.proposal, n=2000), tmp_path)
+    rendered(plots.weights(th.diagnostics.weight_health(runs)), tmp_path)
+    rendered(plots.weights(th.diagnostics.weight_health(np.zeros(50))), tmp_path)
+
+
+def test_check_figures(runs, tmp_path):
+    result = th.diagnostics.sbc(Exact(), runs, pairs=100, draws=30)
+    figure = rendered(plots.calibration(result), tmp_path)
+    drawn = figure.axes[0].lines[1].get_ydata()
+    np.testing.assert_allclose(drawn, result.ecdf[0] - result.levels)
+    check = th.diagnostics.predictive(Exact(), runs, [0.5, 0.5], prior=PRIOR)
+    rendered(plots.predictive(check), tmp_path)
+
+
+def test_nothing_stays_open(draws):
+    from matplotlib import pyplot
+
+    before = pyplot.get_fignums()
+    plots.pairs(draws)
+    assert pyplot.get_fignums() == before
+
+
+def test_bad_input(draws):
+    with pytest.raises(DataError, match="3 names for 2 parameters"):
+        plots.pairs(draws, names=["a", "b", "c"])
+    with pytest.raises(DataError, match="at least one result"):
+        plots.calibration()
+    with pytest.raises(DataError, match="at least one step"):
+        plots.waterfall({})
+    with pytest.raises(DataError, match="2 pilot runs, 3 costs"):
+        plots.cost_surface(cost, PRIOR, pilot=[[0.5, 0.5], [0.6, 0.6]], seconds=[1, 2, 3])
