@@ -40,7 +40,7 @@ def save(path: Path, mark: str, state: Any) -> None:
         arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
     arrays["generator"] = state.generator.get_state().numpy()
     arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
-    labels = ("best_epoch", "since", "steps", "seconds")
+    labels = ("best_epoch", "since", "steps", "rate", "seconds")
     recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in labels}}
     archive.write(path, recipe, arrays)
 
@@ -70,5 +70,5 @@ def load(path: Path, mark: str, state: Any) -> None:
         state.optimiser.state[parameter] = moments
     state.generator.set_state(torch.from_numpy(arrays["generator"]))
     state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
-    for label in ("best_epoch", "since", "steps", "seconds"):
+    for label in ("best_epoch", "since", "steps", "rate", "seconds"):
         setattr(state, label, recipe[label])

@@ -46,6 +46,7 @@ class _State:
     best_epoch: int = 0
     since: int = 0
     steps: int = 0
+    rate: float = 1.0
     seconds: float = 0.0
 
 
@@ -99,6 +100,8 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
             begun = time.monotonic()
             state.train.append(_epoch(state, loss, data, settings))
             _validate(state, loss, data)
+            if state.since and state.since % max(settings.patience // 3, 1) == 0:
+                state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
             state.seconds += time.monotonic() - begun
             advance(state)
             if path:
@@ -141,7 +144,7 @@ def _epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
     for which in order.tensor_split(parts):
         state.steps += 1
         for group in state.optimiser.param_groups:
-            group["lr"] = settings.learning_rate * min(1.0, state.steps / WARM_UP)
+            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP)
         value = (weights[which] * loss(state.net, tuple(t[which] for t in tensors), state.generator)).mean()
         state.optimiser.zero_grad(set_to_none=True)
         value.backward()
