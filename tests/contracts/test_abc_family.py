@@ -145,3 +145,34 @@ def test_one_face_for_all(method, tmp_path, rng):
     again = th.load_posterior(tmp_path / "post.npz")
     assert np.array_equal(again.sample(500, x_o, seed=1), draws)
     assert np.array_equal(again.log_prob(grid[:5], x_o), post.log_prob(grid[:5], x_o))
+
+
+@pytest.mark.parametrize("population", [200, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_homogeneous_sir_agrees_with_a_large_prior_sampled_reference(population, rng, seed):
+    """No closed form: a large table of prior runs at the same epsilon stands in, with its own error."""
+    model = th.models.HomogeneousSIR(population=population, theta_true=2.0)
+    x_o, scale = np.array([0.8 * population]), np.array([population * 1.0])
+    method = th.ABC(model.prior, epsilon=0.03, distance=th.distances.Euclidean(scale))
+    reference = method.fit(model.simulate_many(model.prior.sample(20_000, rng), seed)).accepted(x_o)
+    z = []
+    for i, power in enumerate(POWERS):
+        draws = proposal(model.prior, COST["gamma"], power).sample(8_000, rng)  # contacts go with beta
+        sims = model.simulate_many(draws, seed + 2 + i)
+        post = method.fit(sims.reweighted(draws.log_weights)).accepted(x_o)
+        assert post.ess > 100
+        z.append((post.mean[0] - reference.mean[0]) / np.hypot(post.mean_se[0], reference.mean_se[0]))
+        z.append((post.sd[0] - reference.sd[0]) / np.hypot(post.sd_se[0], reference.sd_se[0]))
+    assert np.abs(z).max() < 4.5
+
+
+def test_balance_weights_give_more_effective_posterior_draws_than_the_papers(rng):
+    """The Gamma figure in small: same runs, both weights, cheap to expensive observations."""
+    prior = th.Uniform([100.0], [1000.0])
+    mixture = th.Mixture(prior, COST["gamma"], powers=(0, 1, 2, 3), scheme="paper")
+    draws = mixture.sample(20_000, rng)
+    x = rng.gamma(500 * draws.theta) / 500
+    paper = th.Simulations(theta=draws.theta, x=x, log_weights=draws.log_weights)
+    balance = paper.reweighted(mixture.balanced.log_weight(draws.theta))
+    for truth in (250.0, 500.0, 750.0):
+        ess = [th.ABC(prior, epsilon=0.05).fit(t).accepted([truth]).ess for t in (balance, paper)]
+        assert ess[0] >= ess[1]
