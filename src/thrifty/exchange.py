@@ -1,4 +1,4 @@
-"""Tables in and out: pandas, parquet, npz, csv, ArviZ, sbi, BayesFlow. The weights always travel along.
+"""Tables in and out: pandas, parquet, ArviZ, BayesFlow, and under another prior. The weights always travel along.
 
 Column names of a flat table: parameters by their names, outputs by theirs (`x_1`, `x_2`, ... when they have none), then
 `log_weight`, `cost`, `status`, `index`. Everything that is read is checked again by `Simulations`; nothing is
@@ -7,19 +7,16 @@ unpickled. Libraries are imported when asked for.
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, MissingExtraError
-from thrifty.types import Array, Prior, Simulations, Weighting
+from thrifty.types import Array, Prior, Simulations
 from thrifty.weights import normalise
 
 if TYPE_CHECKING:
@@ -65,11 +62,12 @@ def to_pandas(simulations: Simulations) -> pandas.DataFrame:
     columns = dict(zip(theta, simulations.theta.T, strict=True)) | dict(zip(x, flat.T, strict=True))
     columns |= {"log_weight": simulations.log_weights, "cost": simulations.cost}
     frame = pandas.DataFrame(columns | {"status": simulations.status.astype(str), "index": simulations.index})
-    frame.attrs["thrifty"] = _description(simulations)
+    frame.attrs["thrifty"] = description(simulations)
     return frame
 
 
-def _description(simulations: Simulations) -> dict[str, Any]:
+def description(simulations: Simulations) -> dict[str, Any]:
+    """Names, shape, m and unit: what flat columns lose."""
     return {
         "format": _FORMAT,
         "theta": list(column_names(simulations)[0]),
@@ -117,141 +115,6 @@ def from_parquet(path: PathLike) -> Simulations:
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="D13") from None
     return from_pandas(frame)
-
-
-def to_npz(simulations: Simulations, path: PathLike) -> None:
-    """Write plain numpy arrays (compressed, no pickle)."""
-    about = json.dumps(_description(simulations))
-    arrays = {name: getattr(simulations, name) for name in ("theta", "x", "log_weights", "cost", "status", "index")}
-    with Path(path).open("wb") as file:  # an open file keeps numpy from adding .npz to the name
-        np.savez_compressed(file, about=np.array(about), **arrays)
-
-
-def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: Weighting | None = None) -> Simulations:
-    """Read `theta` and `x` (and `log_weights`, `cost`, `status`, `index` where present) from an npz file.
-
-    Args:
-        path: Written by `to_npz`, or by anyone with those names; never unpickled.
-        weights: Linear weights, where the file has none.
-        proposal: A known proposal to compute them from, where the file has none.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {error}", code="D13") from None
-    missing = [name for name in ("theta", "x") if name not in data]
-    if missing:
-        raise DataError(
-            f"{os.fspath(path)!r} holds {', '.join(data) or 'nothing'}, but no {' and no '.join(missing)}", code="D13"
-        )
-    about = _about(data)
-    weighed = Simulations.from_arrays(
-        theta=data["theta"], x=data["x"], log_weights=data.get("log_weights"), weights=weights, proposal=proposal,
-        m=int(about.get("m", 1)),
-    )  # fmt: skip
-    return Simulations(
-        theta=weighed.theta,
-        x=weighed.x,
-        log_weights=weighed.log_weights,
-        cost=data.get("cost"),  # type: ignore[arg-type]
-        status=data.get("status"),  # type: ignore[arg-type]
-        index=data.get("index"),  # type: ignore[arg-type]
-        m=weighed.m,
-        names=tuple(about.get("names", ())),
-        x_names=tuple(about.get("x_names", ())),
-        unit=str(about.get("unit", "s")),
-        proposal=proposal,
-    )
-
-
-def _about(data: Mapping[str, Any]) -> dict[str, Any]:
-    try:
-        about = json.loads(str(data["about"])) if "about" in data else {}
-    except ValueError:
-        about = {}
-    return about if isinstance(about, dict) else {}
-
-
-def from_csv(
-    path: PathLike,
-    *,
-    theta: Sequence[str],
-    x: Sequence[str] | None = None,
-    weights: str | None = None,
-    cost: str | None = None,
-    proposal: Weighting | None = None,
-) -> Simulations:
-    """Read runs from a CSV file with a header line.
-
-    Args:
-        path: The file.
-        theta: Columns that are parameters.
-        x: Columns that are outputs; all other numeric columns when left out.
-        weights: Column of linear weights; a column `log_weight` is used without being named.
-        cost: Column of measured costs; `cost` is used without being named.
-        proposal: A known proposal to compute the weights from.
-
-    Raises:
-        DataError: D13, with line and column of what is not a number.
-    """
-    header, body = _read_csv(path)
-    special = {name for name in (weights, cost or "cost", "log_weight", "status", "index") if name}
-    x = [name for name in header if name not in theta and name not in special] if x is None else list(x)
-    wanted = [*theta, *x, *(name for name in (weights, cost) if name)]
-    unknown = [name for name in wanted if name not in header]
-    if unknown or not theta or not x:
-        raise DataError(
-            f"{os.fspath(path)!r} has columns {', '.join(header)}; no {', '.join(unknown) or 'parameter or output'}",
-            code="D13",
-        )
-    column = _columns(path, header, body)
-    use_log = "log_weight" in header and weights is None and proposal is None
-    timed = cost or ("cost" if "cost" in header else None)
-    return Simulations.from_arrays(
-        theta=np.column_stack([column(name) for name in theta]),
-        x=np.column_stack([column(name) for name in x]),
-        log_weights=column("log_weight") if use_log else None,
-        weights=column(weights) if weights else None,
-        proposal=proposal,
-        cost=column(timed) if timed else None,
-        names=tuple(theta),
-        x_names=tuple(x),
-    )
-
-
-def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
-    try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="D13") from None
-    if len(lines) < 2:
-        raise DataError(f"{os.fspath(path)!r} has no rows below its header", code="D13")
-    header = [name.strip() for name in lines[0]]
-    for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(header):
-            raise DataError(
-                f"{os.fspath(path)!r} line {number} has {len(line)} values, the header {len(header)}", code="D13"
-            )
-    return header, lines[1:]
-
-
-def _columns(path: PathLike, header: list[str], body: list[list[str]]) -> Any:
-    def column(name: str) -> Array:
-        place = header.index(name)
-        values = np.empty(len(body))
-        for row, line in enumerate(body):
-            text = line[place].strip()
-            try:
-                values[row] = float(text) if text else np.nan  # an empty cell is a failed output
-            except ValueError:
-                raise DataError(
-                    f"{os.fspath(path)!r} line {row + 2} column {name!r}: {text!r} is not a number", code="D13"
-                ) from None
-        return values
-
-    return column
 
 
 def to_dict(simulations: Simulations) -> dict[str, Array]:

@@ -421,8 +421,8 @@ class Simulations:
         cost: str | None = None,
         proposal: Weighting | None = None,
     ) -> Simulations:
-        """Runs from a CSV file with a header: see `thrifty.exchange.from_csv`."""
-        from thrifty.exchange import from_csv
+        """Runs from a CSV file with a header: see `thrifty.plain_files.from_csv`."""
+        from thrifty.plain_files import from_csv
 
         return from_csv(path, theta=theta, x=x, weights=weights, cost=cost, proposal=proposal)
 
@@ -434,8 +434,8 @@ class Simulations:
         weights: npt.ArrayLike | None = None,
         proposal: Weighting | None = None,
     ) -> Simulations:
-        """Runs from an npz file with arrays `theta` and `x`: see `thrifty.exchange.from_npz`."""
-        from thrifty.exchange import from_npz
+        """Runs from an npz file with arrays `theta` and `x`: see `thrifty.plain_files.from_npz`."""
+        from thrifty.plain_files import from_npz
 
         return from_npz(path, weights=weights, proposal=proposal)
 
@@ -467,7 +467,7 @@ class Simulations:
 
     def to_npz(self, path: str | os.PathLike[str]) -> None:
         """Write plain arrays, without pickle."""
-        from thrifty.exchange import to_npz
+        from thrifty.plain_files import to_npz
 
         to_npz(self, path)
 

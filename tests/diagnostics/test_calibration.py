@@ -14,11 +14,11 @@ from thrifty.errors import DataError
 CHECKS = ("sbc", "coverage", "tarp", "local_c2st")
 
 
-def p_values(world, posterior, seed, *, pairs=500, n=2000, nulls=40):
+def p_values(world, posterior, seed, *, pairs=500, n=2000):
     """One campaign, one observation, all four checks on the same replicates."""
     rng = np.random.default_rng(seed)
     replicates = diagnostics.replicate(posterior, world.pool(n, rng), pairs=pairs, draws=100, seed=seed % 2**31)
-    local = diagnostics.local_c2st(posterior, replicates, world.observation(rng), nulls=nulls, seed=1)
+    local = diagnostics.local_c2st(posterior, replicates, world.observation(rng), seed=1)
     shared = [check(replicates, seed=2) for check in (diagnostics.sbc, diagnostics.coverage, diagnostics.tarp)]
     return [check.p_value for check in (*shared, local)]
 
@@ -51,7 +51,7 @@ def test_forgetting_the_weights_of_the_held_out_runs_rejects_a_right_posterior(w
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", ["right", "shifted", "over-confident", "unweighted"])
 def test_size_and_power_over_200_seeds(world, seed, fault):
-    found = np.array([p_values(world, world.faults[fault], seed + 1000 * i, nulls=100) for i in range(200)])
+    found = np.array([p_values(world, world.faults[fault], seed + 1000 * i) for i in range(200)])
     share = dict(zip(CHECKS, np.mean(found < 0.05, axis=0).tolist(), strict=True))
     print(fault, share)
     if fault == "right":

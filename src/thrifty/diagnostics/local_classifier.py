@@ -6,9 +6,12 @@ posterior draws as a function of the observation, and is then asked at x_o:
     T(x_o) = mean over posterior draws at x_o of (P(held-out | draw, x_o) - 1/2)^2
 
 Parameters enter as z = (theta - mean) / sd of the posterior at their x, and the observation through that posterior
-mean: 2p numbers, however long x is. The classifier is a ridge logistic regression on quadratic terms
-and random tanh units, refitted in milliseconds, so that the null law of T is simulated: posterior draws take
-the place of the held-out parameters.
+mean: 2p numbers, however long x is. The classifier is a linear discriminant on quadratic terms and random tanh units
+
+    log odds = phi(z, x) . (G + ridge)^-1 g,    g = sum w_i (phi of the held-out one - mean phi of its rivals)
+
+with G the pooled second moment. Given x_i a held-out parameter and the posterior draws beside it are exchangeable if
+the posterior is right, so the null law of T comes from giving its place to one of them: a matrix product.
 """
 
 from __future__ import annotations
@@ -75,7 +78,7 @@ def local_c2st(
     *,
     pairs: int = 500,
     draws: int = 100,
-    nulls: int = 100,
+    nulls: int = 500,
     seed: int = 0,
 ) -> LocalC2ST:
     """Weighted local C2ST at x_o.
@@ -98,22 +101,21 @@ def local_c2st(
     rng = np.random.default_rng(seed)
     own = np.asarray(posterior.sample(2 * _AT_X_O, x_o, seed=int(rng.integers(2**31))), dtype=np.float64)
     z, centre = _standardise(own.reshape(1, 2 * _AT_X_O, -1), None)
-    problem = _Problem.of(replicates, z[0, :, :], centre[0], rng)
-    statistic = problem.statistic(held_out=True, rng=rng)
-    null = np.array([problem.statistic(held_out=False, rng=rng) for _ in range(nulls)])
+    problem = _Problem.of(replicates, z[0], centre[0], rng)
+    statistic = float(problem.statistics(np.zeros((1, len(replicates)), dtype=np.intp))[0])
+    places = rng.integers(0, _RIVALS + 1, (nulls, len(replicates)))
+    null = np.concatenate([problem.statistics(part) for part in np.array_split(places, max(1, nulls // 50))])
     return LocalC2ST(statistic, null, _p_value(statistic, null), replicates.ess)
 
 
 @dataclass(frozen=True)
 class _Problem:
-    """Standardised parameters, rivals and the point where the classifier is asked."""
+    """Features of held-out parameters and their rivals, and of the draws at x_o."""
 
-    truth: Array  # (n, 1, p)
-    rivals: Array  # (n, l/2, p)
-    centre: Array  # (n, q): standardised posterior means
-    at: Array  # (m, p + q)
+    groups: Array  # (n, 1 + rivals, f): centred features, the held-out parameter first
+    at: Array  # (m, f)
+    solve: Array  # (f, f): inverse of G + ridge
     weights: Array  # (n,), sum = effective number of pairs
-    features: Callable[[Array], Array]
 
     @classmethod
     def of(cls, replicates: Replicates, z_o: Array, centre_o: Array, rng: np.random.Generator) -> _Problem:
@@ -121,25 +123,28 @@ class _Problem:
         location = mean(centre, replicates.log_weights)
         scale = np.sqrt(np.diag(covariance(centre, replicates.log_weights)))
         scale = np.where(scale > 0, scale, 1.0)
-        centre, centre_o = (centre - location) / scale, (centre_o - location) / scale
-        at = np.hstack([z_o, np.broadcast_to(centre_o, z_o.shape)])
-        features = _features(at.shape[1], rng)
+        points = both[:, : _RIVALS + 1]
+        inputs = np.concatenate([points, np.broadcast_to(((centre - location) / scale)[:, None], points.shape)], axis=2)
+        features = _features(inputs.shape[2], rng)
+        groups = features(inputs.reshape(-1, inputs.shape[2])).reshape(*inputs.shape[:2], -1)
+        at = features(np.hstack([z_o, np.broadcast_to((centre_o - location) / scale, z_o.shape)]))
         weights = normalise(replicates.log_weights) * replicates.ess
-        return cls(both[:, :1], both[:, 1:], centre, at, weights, features)
+        middle = np.einsum("n,nrf->f", weights, groups) / (weights.sum() * groups.shape[1])
+        groups, at = groups - middle, at - middle
+        flat = groups.reshape(-1, groups.shape[2])
+        second = (flat * np.repeat(weights / groups.shape[1], groups.shape[1])[:, None]).T @ flat
+        inverse = np.linalg.inv(second + _RIDGE * np.eye(len(second)))
+        return cls(groups, at, inverse, weights)
 
-    def statistic(self, *, held_out: bool, rng: np.random.Generator) -> float:
-        """T with the held-out parameters, or with posterior draws in their place."""
-        n, available, _ = self.rivals.shape
-        pick = np.argsort(rng.random((n, available)), axis=1)[:, : _RIVALS + 1]
-        rivals = np.take_along_axis(self.rivals, pick[:, :, None], axis=1)
-        first = self.truth if held_out else rivals[:, :1]
-        points = np.concatenate([first, rivals[:, 1:]], axis=1)
-        centre = np.broadcast_to(self.centre[:, None, :], points.shape)
-        inputs = np.concatenate([points, centre], axis=2).reshape(n * (_RIVALS + 1), -1)
-        label = np.tile([1.0] + [0.0] * _RIVALS, n)
-        weights = np.repeat(self.weights, _RIVALS + 1) * np.tile([1.0] + [1 / _RIVALS] * _RIVALS, n)
-        beta = _logistic(self.features(inputs), label, weights)
-        return float(np.mean((_sigmoid(self.features(self.at) @ beta) - 0.5) ** 2))
+    def statistics(self, place: npt.NDArray[np.intp]) -> Array:
+        """T (b,) when the member `place` (b, n) of each group is taken for the held-out parameter."""
+        n, size, _ = self.groups.shape
+        chosen = np.zeros((len(place), n, size))
+        np.put_along_axis(chosen, place[:, :, None], 1.0, axis=2)
+        contrast = (chosen * size - 1) / (size - 1) * self.weights[:, None]  # one against the mean of the others
+        gradient = contrast.reshape(len(place), -1) @ self.groups.reshape(n * size, -1)
+        odds = self.at @ (self.solve @ gradient.T)
+        return np.mean((1 / (1 + np.exp(-np.clip(odds, -30, 30))) - 0.5) ** 2, axis=0)
 
 
 def _standardise(draws: Array, theta: Array | None) -> tuple[Array, Array]:
@@ -164,29 +169,9 @@ def _features(dim: int, rng: np.random.Generator) -> Callable[[Array], Array]:
         inputs = np.clip(inputs, -8.0, 8.0)  # one wild draw must not rule the fit
         quadratic = inputs[:, rows] * inputs[:, columns] if few else inputs**2
         units = np.tanh(inputs @ slopes + offsets)
-        return np.hstack([np.ones((len(inputs), 1)), inputs, quadratic / 2, units])
+        return np.hstack([inputs, quadratic / 2, units])
 
     return features
-
-
-def _logistic(features: Array, label: Array, weights: Array) -> Array:
-    """Ridge logistic regression by Newton steps; the constant is not shrunk."""
-    ridge = np.full(features.shape[1], _RIDGE)
-    ridge[0] = 1e-6
-    beta = np.zeros(features.shape[1])
-    for _ in range(8):
-        p = _sigmoid(features @ beta)
-        curvature = weights * np.maximum(p * (1 - p), 1e-4)
-        gradient = features.T @ (weights * (label - p)) - ridge * beta
-        step = np.linalg.solve((features * curvature[:, None]).T @ features + np.diag(ridge), gradient)
-        beta += step
-        if np.abs(step).max() < 1e-4:
-            break
-    return beta
-
-
-def _sigmoid(values: Array) -> Array:
-    return 1 / (1 + np.exp(-np.clip(values, -30, 30)))
 
 
 def _p_value(statistic: float, null: Array) -> float:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.verdict import Trust, by_size, shown
+from thrifty.diagnostics.verdict import CARE, Trust, by_size, shown
 from thrifty.metrics.suprema import tail
 from thrifty.types import Array
 from thrifty.weights import ecdf, ess, normalise
@@ -76,8 +76,9 @@ class Calibration:
         """The worst row in words."""
         worst = int(np.argmin(self.p_values))
         if self.verdict == "trust":
-            return f"ranks are uniform over {self.ess:.0f} effective runs ({shown(self.p_value)})"
-        if self.p_value >= 0.01:
+            how = "uniform" if self.p_value >= CARE else f"within {self.gaps.max():.2f} of uniform"
+            return f"ranks are {how} over {self.ess:.0f} effective runs ({shown(self.p_value)})"
+        if self.p_value >= CARE:
             return f"only {self.ess:.0f} effective runs to calibrate on; {FEW:.0f} are needed"
         label = self.names[worst]
         return f"{label}: {self._shape(worst)} (gap {self.gaps[worst]:.2f}, {shown(self.p_value)})"

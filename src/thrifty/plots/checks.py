@@ -40,13 +40,12 @@ def calibration(*checks: Calibration) -> Figure:
         for i, name in enumerate(check.names):
             colour = COLOURS[i % len(COLOURS)]
             ax.step(check.levels, check.ecdf[i] - check.levels, where="mid", color=colour, lw=1.5, label=name)
-        reach = (1.3 + 0.13 * len(check.names)) * max(
-            float(np.abs(check.ecdf - check.levels).max()), float(band[1].max())
-        )
-        ax.set_ylim(-reach, reach)
+        reach = max(float(np.abs(check.ecdf - check.levels).max()), float(band[1].max()))
+        lines = 0.075 * (1 + len(check.names))  # share of the height that the legend takes, kept free above
+        ax.set_ylim(-1.15 * reach, (1.05 + 1.15 * lines) / max(1 - lines, 0.3) * reach)
         ax.set_xlim(0, 1)
         labels(ax, x, y, f"{title}: {check.verdict}")
-        legend(ax, loc="upper right" if len(check.names) < 4 else "best", ncols=1 + len(check.names) // 5)
+        legend(ax, loc="upper right", ncols=1 + len(check.names) // 7)
     return figure
 
 
