@@ -17,7 +17,7 @@ def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
     code = re.search(r"```python\n(.*?)```", text, re.S).group(1)
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "ten_lines"}
-    exec(compile(code, "README.md", "exec"), scope)  # noqa: S102
+    exec(compile(code, "README.md", "exec"), scope)
     printed = capsys.readouterr().out
     assert "self-test weighted draws reproduce the prior" in printed
     assert scope["campaign"].status().state == "complete"
