@@ -86,6 +86,11 @@ def damage(finished, tmp_path, change):
     return folder
 
 
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch):
+    monkeypatch.setenv("SCENARIO_DELAY", "0")
+
+
 def survives(folder, expected, *, mend):
     """Opens with the right table, or says what is damaged; returns whether damage was noticed."""
     try:
@@ -95,7 +100,6 @@ def survives(folder, expected, *, mend):
     noticed = found in ("V03", "V04", "V07", "V09", "A02", "A04")
     assert noticed or found == expected
     if noticed and mend:
-        os.environ["SCENARIO_DELAY"] = "0"
         c = None
         try:
             c = scenario.campaign(folder)

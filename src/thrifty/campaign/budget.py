@@ -137,6 +137,10 @@ class CostGate:
         """From the past alone: `spent` holds finished runs and predictions for runs already admitted."""
         return spent < self.amount
 
+    def left(self, *, spent: float) -> float:
+        """Budget not yet spent or in flight."""
+        return max(self.amount - spent, 0.0)
+
     def late(self, *, now: float) -> bool:
         """What was admitted may always start."""
         return False
@@ -164,6 +168,10 @@ class ClockGate:
         """The same time for every draw: the next one is not looked at."""
         return now < self.until - self.reserve
 
+    def left(self, *, spent: float) -> float:
+        """Cost is not limited."""
+        return np.inf
+
     def late(self, *, now: float) -> bool:
         """Before a hard limit nothing starts that would probably not end in time."""
         return self.hard and now >= self.until - self.reserve
@@ -182,6 +190,10 @@ class Gates:
     def admit(self, *, spent: float, now: float) -> bool:
         """All must be open."""
         return all(gate.admit(spent=spent, now=now) for gate in self.gates)
+
+    def left(self, *, spent: float) -> float:
+        """The smallest."""
+        return min((gate.left(spent=spent) for gate in self.gates), default=np.inf)
 
     def late(self, *, now: float) -> bool:
         """Any may hold."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.budget import Price
+from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.drive import Driver, Pending
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.identity import check_same, describe_prior, readable_prior
@@ -188,6 +188,7 @@ class Campaign:
             progress: "auto", "bar", "plain", "json" or "quiet".
         """
         limit = checked_limit(time_limit, on_timeout)
+        until = None if deadline is None else seconds(deadline)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self._writing() as (store, settings):
             self._check_simulator(store, settings)
@@ -201,7 +202,7 @@ class Campaign:
             driver.extend_timeouts()
             while True:
                 pending = Pending.of(store, self.prior.dim, modes=("pilot", "n", "budget"))
-                ending = driver.run(pending, budget=budget, deadline=deadline)
+                ending = driver.run(pending, budget=budget, deadline=until)
                 if ending != "done" or budget is None or not planner.top_up(budget):
                     break
             driver.finish(ending)

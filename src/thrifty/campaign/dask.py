@@ -8,6 +8,8 @@ stops cleanly and continues later.
 
 from __future__ import annotations
 
+import asyncio
+import concurrent.futures
 import contextlib
 import hashlib
 import multiprocessing
@@ -126,6 +128,8 @@ class Dask:
         """Send a bundle."""
         self._number += 1
         number = self._number
+        if self._client.status in ("closed", "closing"):
+            raise self._gone("scheduler")
         future = self._client.submit(
             run_remote, self._payload, list(tasks), key=f"thrifty-{id(self)}-{number}", pure=False
         )
@@ -165,34 +169,40 @@ class Dask:
             self._cluster = None
 
     def _report(self, tasks: Sequence[Task], future: Any) -> Report:
-        if future.status == "finished":
-            report: Report = future.result()
-            return report
-        if future.status in ("cancelled", "lost"):
+        """What became of a bundle; an answer lost with its connection is simply asked for again."""
+        try:
+            if future.status == "finished":
+                report: Report = future.result()
+                return report
+            problem = future.exception() if future.status == "error" else None
+        except (OSError, TimeoutError, asyncio.CancelledError, concurrent.futures.CancelledError) as error:
+            return Report(tasks, (), "lost", None, str(error))
+        if problem is None:
             return Report(tasks, (), "lost", None, str(future.status))
-        problem = future.exception()
         if type(problem).__name__ == "KilledWorker":
             return Report(tasks, (), "died", None, "the Dask workers that ran it died")
-        raise problem if isinstance(problem, Exception) else CampaignError(f"Dask: {problem}", code="V10")
+        raise problem
 
     def _look(self) -> None:
         """Count threads; give up when scheduler or workers are gone for too long."""
-        now = time.monotonic()
-        if self._client.status == "running":
+        now, status = time.monotonic(), self._client.status
+        if status == "running":
             info = (
                 self._client.scheduler_info(n_workers=-1) if _takes_n(self._client) else self._client.scheduler_info()
             )
             threads = sum(worker["nthreads"] for worker in info["workers"].values())
             if threads:
                 self._slots, self._seen = threads, now
-        if now - self._seen > PATIENCE:
-            missing = "worker" if self._client.status == "running" else "scheduler"
-            raise CampaignError(
-                f"the Dask cluster at {self.where} is gone: no {missing} for {PATIENCE:g} s",
-                code="V10",
-                why="runs recorded so far are safe",
-                fix="start the cluster again and call run() again",
-            )
+        if status in ("closed", "closing") or now - self._seen > PATIENCE:
+            raise self._gone("workers" if status == "running" else "scheduler")
+
+    def _gone(self, missing: str) -> CampaignError:
+        return CampaignError(
+            f"the Dask cluster at {self.where} is gone: no {missing}",
+            code="V10",
+            why="runs recorded so far are safe",
+            fix="start the cluster again and call run() again",
+        )
 
 
 def _takes_n(client: Any) -> bool:

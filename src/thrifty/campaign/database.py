@@ -54,6 +54,12 @@ def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
     """Open the file without trusting anything in its schema."""
     mode = "ro" if readonly else "rwc"
     db = sqlite3.connect(f"{(folder / NAME).absolute().as_uri()}?mode={mode}", uri=True, timeout=30)
+    if readonly:
+        try:
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError:  # a place where not even the shared memory of the log can be made
+            db.close()
+            db = sqlite3.connect(f"{(folder / NAME).absolute().as_uri()}?mode=ro&immutable=1", uri=True)
     db.execute("PRAGMA trusted_schema = OFF")
     db.execute("PRAGMA cell_size_check = ON")
     if not readonly:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.campaign.budget import Budget, ClockGate, CostGate, Gates, reserve, seconds
+from thrifty.campaign.budget import Budget, ClockGate, CostGate, Gates, reserve
 from thrifty.campaign.failures import describe_where
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
@@ -84,7 +84,7 @@ class Driver:
         *,
         first: bool = False,
         budget: Budget | None = None,
-        deadline: str | float | None = None,
+        deadline: float | None = None,
     ) -> Ending:
         """Run until done, stopped or out of budget."""
         if not len(pending.index):
@@ -97,6 +97,7 @@ class Driver:
             limit=self.limit,
             seed=self.settings["seed"],
             probe=int(pending.index.min()) if first else None,
+            history=self._history(pending),
         )
         policy = None if self.limit is None else json.dumps(asdict(self.limit))
         recorder = Recorder(self.store, policy=policy, session=self.store.begin_session(type(self.engine).__name__))
@@ -177,10 +178,17 @@ class Driver:
                 stacklevel=4,
             )
 
+    def _history(self, pending: Pending) -> tuple[float, float]:
+        """Wall seconds and cost of the runs so far: what a predicted unit takes here."""
+        table, _ = self.weigh()
+        known = table.done & np.isfinite(table.wall) & np.isfinite(table.cost(self.kind))
+        units = table.cost(self.kind)[known] if np.isfinite(pending.predicted).all() else np.ones(int(known.sum()))
+        return float(table.wall[known].sum()), float(units.sum())
+
     def _spent(self, budget: Budget | None) -> float:
         return 0.0 if budget is None else self.store.totals()[budget.of] * budget.per_unit
 
-    def _gate(self, schedule: Schedule, budget: Budget | None, deadline: str | float | None) -> Gates:
+    def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gates:
         gates: list[CostGate | ClockGate] = []
         now = self.engine.clock()
         if budget is not None and budget.of == "elapsed":
@@ -189,7 +197,7 @@ class Driver:
             gates.append(CostGate(budget.amount))
         if deadline is not None:
             left = reserve(schedule.predicted, schedule.pace or 0.0) if schedule.known else 0.0
-            gates.append(ClockGate(now + seconds(deadline), reserve=left, hard=True))
+            gates.append(ClockGate(now + deadline, reserve=left, hard=True))
         return Gates(gates)
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:

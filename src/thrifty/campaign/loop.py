@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
+import numpy as np
+
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import EXTENSIONS, TimeLimit
 from thrifty.campaign.schedule import Schedule
@@ -23,6 +25,7 @@ from thrifty.errors import SimulatorError
 DEATHS = 3  # of its own: one may be the machine's fault, two bad luck
 WAIT = 0.1  # seconds between looks at signals and gates
 ADMISSION = 0.5  # seconds of work per slot admitted (and committed) at once: one sync per half second
+SHARE = 0.1  # of what is left of a budget, at most: the last admissions are single runs
 FAIL_FAST = 20  # first runs that all fail: the simulator is broken, not unlucky
 Ending = Literal["done", "budget", "interrupted", "timeout", "deadline"]
 
@@ -48,6 +51,10 @@ class Gate(Protocol):
 
     def admit(self, *, spent: float, now: float) -> bool:
         """Never sees the parameters of the next run."""
+        ...
+
+    def left(self, *, spent: float) -> float:
+        """What is left of the budget, infinite where cost is not limited."""
         ...
 
     def late(self, *, now: float) -> bool:
@@ -77,6 +84,10 @@ class Open:
     def admit(self, *, spent: float, now: float) -> bool:
         """Always."""
         return True
+
+    def left(self, *, spent: float) -> float:
+        """No limit."""
+        return np.inf
 
     def late(self, *, now: float) -> bool:
         """Never."""
@@ -151,7 +162,9 @@ class Loop:
             if not self.schedule.ready:
                 if not self.gate.admit(spent=self.spent + self.in_flight, now=self.engine.clock()):
                     return "budget"
-                self.sink.admitted(self.schedule.admit(seconds=ADMISSION * self.engine.slots))
+                share = SHARE * self.gate.left(spent=self.spent + self.in_flight)
+                cost = share / self.predicted_price if self.predicted_price > 0 else np.inf
+                self.sink.admitted(self.schedule.admit(seconds=ADMISSION * self.engine.slots, cost=cost))
             bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
             self.in_flight += self._predicted(bundle)
             self.engine.submit(bundle)

@@ -95,6 +95,8 @@ def read_outcome(row: Row, *, check: bool = True) -> Outcome | None:
     """The outcome of a run row, or None where it is damaged. Sizes are checked before anything is made."""
     if (check and not intact(row)) or row[1] not in STATUSES:
         return None
+    if not all(isinstance(value, int | float) for value in (row[0], row[4], row[5], row[6], row[9])):
+        return None
     index, status, shape, data, wall, cpu, memory, reported, host, attempt, error, limit = row[:12]
     x = None
     if data is not None:

@@ -33,6 +33,7 @@ class Schedule:
         limit: Time limit, if any.
         seed: Campaign seed, for the lazy coin.
         probe: Index to run twice, as a test of its seed.
+        history: Wall seconds and predicted cost (or number) of earlier runs, where the pace starts.
     """
 
     def __init__(
@@ -45,6 +46,7 @@ class Schedule:
         limit: TimeLimit | None = None,
         seed: int = 0,
         probe: int | None = None,
+        history: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.index, self.theta, self.limit, self.seed, self.probe = index, theta, limit, seed, probe
         self.known = predicted is not None and bool(np.isfinite(predicted).all())
@@ -58,7 +60,7 @@ class Schedule:
         self._alone: deque[Task] = deque()  # suspects, one by one
         self._later: deque[Task] = deque()  # extended limits, last
         self.left = float(self.predicted.sum())
-        self._wall, self._units = 0.0, 0.0
+        self._wall, self._units = history
         self._started: dict[int, float] = {}
         self.learned, self._logs, self._log_squares = 0, 0.0, 0.0
 
@@ -70,15 +72,18 @@ class Schedule:
         """Whether something admitted waits to start."""
         return bool(self._again or self._alone or self._later) or self._next < self._open
 
-    def admit(self, *, seconds: float) -> int:
-        """Admit the next runs of about `seconds` in plan order, one at least; the last index admitted."""
-        room = seconds / (self.pace or np.inf)
-        filled = float(self.predicted[self._open])
-        self._open += 1
-        while self._open < len(self._order) and filled + self.predicted[self._open] <= room:
+    def admit(self, *, seconds: float, cost: float = np.inf) -> int:
+        """Admit the next runs in plan order, of about `seconds` and `cost`; the last index admitted.
+
+        Whether a run is admitted depends on those before it, never on itself: the run that fills the measure is
+        admitted too. (Leaving it out would ask the gate once more just before expensive runs.)
+        """
+        room, filled = min(seconds / (self.pace or np.inf), cost), 0.0
+        while True:
             filled += float(self.predicted[self._open])
             self._open += 1
-        return int(self.index[self._open - 1])
+            if filled >= room or self._open == len(self._order):
+                return int(self.index[self._open - 1])
 
     @property
     def pace(self) -> float | None:

@@ -162,6 +162,8 @@ def pack(simulator: Any, *, everything: bool = False) -> bytes:
 
 @contextmanager
 def _by_value(simulator: Any, *, everything: bool) -> Any:
+    simulator = getattr(simulator, "simulator", simulator)  # a job: what matters is what it runs
+    simulator = getattr(simulator, "func", simulator)  # a partial
     owner = getattr(simulator, "__module__", None) or type(simulator).__module__
     module = sys.modules.get(owner)
     if module is None or owner == "__main__" or not (_unreachable(module) or (everything and _personal(module))):

@@ -60,7 +60,7 @@ class Status:
             + (f", budget {self.budget}" if self.budget else ""),
             f"failed {self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass",
         ]
-        if self.saved is not None:
+        if self.saved is not None and self.ess_fraction < 0.999:
             lines.append(
                 f"saved {amount(self.saved.amount, self.unit)}"
                 f" ({amount(self.saved.low, self.unit)} to {amount(self.saved.high, self.unit)}),"

@@ -111,7 +111,11 @@ class Store:
         damaged = [row[0] for row in rows if not intact(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="V03")
-        return {key: json.loads(value) for key, value, _ in rows}
+        found = {key: json.loads(value) for key, value, _ in rows}
+        missing = [key for key in ("seed", "prior", "cost", "m", "simulator") if key not in found]
+        if missing:
+            raise DamagedStoreError(f"settings {missing} of {self.folder} are gone", code="V03")
+        return found
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Freeze a proposal; its number."""

@@ -1,0 +1,154 @@
+"""External programs: arguments, seeds, formats, failures, limits, what they leave behind."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.errors import SimulatorError, ThriftyWarning
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Write an executable Python program into the current directory."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(body, name="sim"):
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable} -S\nimport sys, os\n{body}\n")
+        path.chmod(0o755)
+        return f"./{name}"
+
+    return write
+
+
+def test_arguments_seed_and_working_directory(program, tmp_path):
+    path = program(
+        "open('scratch.txt', 'x').write('mine')\nprint('[%s, %s, %d]' % (sys.argv[1], sys.argv[2], int(sys.argv[4])))"
+    )
+    command = th.Command([path, "{beta}", "{gamma}", "--seed", "{seed}"])
+    draws = th.Draws([[0.1, 2.0], [1 / 3, 3.0], [0.5, 4.0]], names=("beta", "gamma"))
+    sims = th.simulate(command, draws, workers=2, progress="quiet")
+    np.testing.assert_array_equal(sims.x[:, :2], draws.theta)
+    assert len(np.unique(sims.x[:, 2])) == 3
+    assert not (tmp_path / "scratch.txt").exists()
+    np.testing.assert_array_equal(th.simulate(command, draws, engine=th.Inline(), progress="quiet").x, sims.x)
+
+
+@pytest.mark.parametrize(
+    ("body", "settings", "expected"),
+    [
+        ("print('log line'); print('{\"x\": [1, 2], \"cost\": 7}')", {}, [1, 2]),
+        ("print('a,b'); print('1.5,2')", {"output": "csv"}, [1.5, 2]),
+        ("open('out.csv', 'w').write('1\\n2\\n3\\n')", {"output": "csv", "file": "out.csv"}, [1, 2, 3]),
+        ("open('out.json', 'w').write('4')", {"file": "out.json"}, [4]),
+        ("print(len(sys.argv))", {"output": lambda stdout, folder: float(stdout) + len(list(folder.iterdir()))}, [4]),
+    ],
+)
+def test_formats(program, body, settings, expected):
+    sims = th.simulate(th.Command([program(body), "{0}"], **settings), [[1.0]], workers=1, progress="quiet")
+    assert sims.x.ravel().tolist() == expected
+
+
+def test_npy(program):
+    packages = [path for path in sys.path if "site-packages" in path]
+    body = f"sys.path[:0] = {packages!r}\nimport numpy\nnumpy.save('x.npy', [[1., 2.]])"
+    sims = th.simulate(th.Command([program(body)], output="npy", file="x.npy"), [[1.0]], workers=1, progress="quiet")
+    assert sims.x.shape == (1, 1, 2)
+
+
+FAILURES = {
+    "exit": (
+        "print('mesh failed', file=sys.stderr); sys.exit(3)",
+        {},
+        "exited with 3; last stderr line: 'mesh failed'",
+    ),
+    "text": ("print('Hello')", {}, "line 1 is not JSON: 'Hello'"),
+    "nothing": ("", {}, "stdout is empty"),
+    "no file": ("", {"file": "out.json"}, "wrote no out.json"),
+    "bad csv": ("print('1,2'); print('1,NaN(ind)')", {"output": "csv"}, "line 2 column 2 'NaN(ind)' is not a number"),
+    "no x": ("print('{}')", {}, 'without "x"'),
+    "evil npy": ("print('x')", {"output": "npy"}, "not an array of numbers"),
+}
+
+
+@pytest.mark.parametrize("kind", FAILURES)
+def test_failures_say_what_happened(program, kind):
+    body, settings, words = FAILURES[kind]
+    with pytest.raises(SimulatorError) as caught:
+        th.Command([program(body)], **settings)(np.array([1.0]), 0)
+    assert words in str(caught.value)
+
+
+def test_a_program_that_crashes(program):
+    path = program("import time\nos.abort() if float(sys.argv[1]) > 0.5 else print(1)")
+    with pytest.warns(ThriftyWarning, match="1 crashed"):
+        sims = th.simulate(th.Command([path, "{0}"]), [[0.1], [0.9], [0.2]], workers=1, progress="quiet")
+    assert sims.status.tolist() == ["ok", "crashed", "ok"]
+
+
+def test_limits_and_background_processes(program):
+    mark = "75319.25"
+    path = program(
+        f"import subprocess, time\nsubprocess.Popen(['sleep', '{mark}'])\n"
+        "time.sleep(1000 if float(sys.argv[1]) > 0.5 else 0)\nprint(1)"
+    )
+    settings = {"time_limit": 2.0, "on_timeout": "restrict", "progress": "quiet"}
+    sims = th.simulate(th.Command([path, "{0}"]), [[0.1], [0.9], [0.2]], workers=2, **settings)
+    assert sims.status.tolist() == ["ok", "timeout", "ok"]
+    until = time.monotonic() + 5
+    while time.monotonic() < until and (left := sleeping(mark)):
+        time.sleep(0.05)
+    assert not left
+
+
+def sleeping(mark):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                found += [pid] if mark.encode() in file.read() else []
+        except OSError:
+            pass
+    return found
+
+
+def test_cost_of_a_program_is_its_cpu_time(program):
+    path = program("import time\nt = time.process_time() + 0.2\nwhile time.process_time() < t: pass\nprint(1)")
+    sims = th.simulate(th.Command([path]), [[1.0], [2.0]], workers=1, progress="quiet")
+    assert (sims.cost >= 0.2).all() and (sims.cost < 0.6).all()
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], "./sim 3", ["./nothing-there"], ["sim-not-executable"], ["echo", "{a b}"], ["echo", "{"]]
+)
+def test_bad_commands_are_refused_when_made(arguments, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "sim-not-executable"
+    path.write_text("")
+    path.chmod(stat.S_IRUSR)
+    with pytest.raises(SimulatorError) as caught:
+        th.Command(["./sim-not-executable"] if arguments == ["sim-not-executable"] else arguments)
+    assert caught.value.code == "S09"
+
+
+def test_unknown_parameters_and_files_outside(tmp_path):
+    with pytest.raises(SimulatorError, match="asks for 'delta'"):
+        th.simulate(th.Command(["echo", "{delta}"]), th.Draws([[1.0]], names=("beta",)))
+    for file in ("/etc/passwd", "../x"):
+        with pytest.raises(SimulatorError):
+            th.Command(["echo"], file=file)
+
+
+def test_a_changed_program_is_noticed(program, tmp_path):
+    from thrifty.campaign.fingerprint import differences, fingerprint
+
+    old = fingerprint(th.Command([program("print(1)"), "{0}"]))
+    new = fingerprint(th.Command([program("print(2)"), "{0}"]))
+    assert len(differences(old, new)) == 1 and "file sim changed" in differences(old, new)[0]
