@@ -72,11 +72,11 @@ def test_driver_killed_fifty_times_from_scratch(tmp_path, rng):
     assert len(recorded(folder)) == 2000
 
 
-def kill_workers(folder, kills, rng):
-    driver = scenario.start(folder)
+def kill_workers(folder, kills, rng, *, pause, delay=0.01):
+    driver = scenario.start(folder, delay=delay)
     killed = 0
     while killed < kills and driver.poll() is None:
-        time.sleep(rng.uniform(0.02, 0.12))
+        time.sleep(rng.uniform(*pause))
         workers = scenario.workers_of(driver.pid)
         if workers:
             try:
@@ -90,7 +90,7 @@ def kill_workers(folder, kills, rng):
 
 def test_workers_killed_at_random_moments(copied, rng):
     folder, expected = copied
-    assert kill_workers(folder, 10, rng) == 10
+    assert kill_workers(folder, 10, rng, pause=(0.02, 0.12)) == 10
     assert scenario.final_hash(folder) == expected
 
 
@@ -100,7 +100,7 @@ def test_workers_killed_a_hundred_times(tmp_path, rng):
     scenario.planned(folder, n=1980)
     shutil.copytree(folder, tmp_path / "calm")
     scenario.campaign(tmp_path / "calm").run(workers=2, progress="quiet")
-    assert kill_workers(folder, 100, rng) == 100
+    assert kill_workers(folder, 100, rng, pause=(0.05, 0.35)) == 100
     assert scenario.final_hash(folder) == scenario.final_hash(tmp_path / "calm")
 
 

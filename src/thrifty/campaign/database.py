@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ SCHEMA = {
 }
 
 
+DAMAGE = ("malformed", "not a database", "corrupt", "file format", "encrypted", "no such table", "no such column")
+FULL = 2**20  # bytes free below which a failed write is blamed on them
+
+
 @contextlib.contextmanager
 def explained(folder: Path) -> Iterator[None]:
     """Turn sqlite's errors into ours: damage, a full disk, a read-only folder."""
@@ -34,7 +39,7 @@ def explained(folder: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         text = str(error)
-        if any(word in text for word in ("malformed", "not a database", "corrupt")):
+        if any(word in text for word in DAMAGE):
             raise DamagedStoreError(
                 f"{folder / NAME} is damaged: {text}",
                 code="V03",
@@ -42,6 +47,8 @@ def explained(folder: Path) -> Iterator[None]:
             ) from None
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
         reason = next((words for key, words in why.items() if key in text), text)
+        with contextlib.suppress(OSError):  # a log or its shared memory that cannot grow is reported as an I/O error
+            reason = "the disk is full" if shutil.disk_usage(folder).free < FULL and "readonly" not in text else reason
         raise StorageError(
             f"cannot write to {folder}: {reason}",
             code="V06",

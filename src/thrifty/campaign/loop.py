@@ -4,7 +4,7 @@
     wait ─► outcomes ─► record (durable) ─► only then count them as done
 
 An index is blamed only for deaths of its own: the run that was under way when its worker died is tried
-again alone, and is recorded as `crashed` after three deaths. Everything else in its bundle simply runs again.
+again alone, and is recorded as `crashed` after three deaths (five, if it was killed from outside). Everything else in its bundle simply runs again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.task import Engine, Job, Outcome, Report, Task
 from thrifty.errors import SimulatorError
 
-DEATHS = 3  # of its own: one may be the machine's fault, two bad luck
+DEATHS = 3  # of its own (a fault, an exit): one may be the machine's fault, two bad luck
+KILLS = 5  # by SIGKILL, which comes from outside: a person, a batch system, the kernel short of memory
 WAIT = 0.1  # seconds between looks at signals and gates
 ADMISSION = 0.5  # seconds of work per slot admitted (and committed) at once: one sync per half second
 SHARE = 0.1  # of what is left of a budget, at most: the last admissions are single runs
@@ -116,6 +117,7 @@ class Loop:
     in_flight: float = 0.0
     differs: int | None = None  # an index that gave two answers
     _deaths: Counter[int] = field(default_factory=Counter)
+    _kills: Counter[int] = field(default_factory=Counter)
     _statuses: Counter[str] = field(default_factory=Counter)
     _first_error: str = ""
     _timed_out: Outcome | None = None
@@ -221,12 +223,14 @@ class Loop:
         return replace(outcome, limit=task.limit)
 
     def _died(self, task: Task, report: Report) -> list[Outcome]:
-        self._deaths[task.index] += 1
-        if self._deaths[task.index] < DEATHS:
+        killed = "SIGKILL" in report.detail
+        (self._kills if killed else self._deaths)[task.index] += 1
+        deaths, kills = self._deaths[task.index], self._kills[task.index]
+        if deaths < DEATHS and kills < KILLS:
             self.schedule.again([replace(task, attempt=task.attempt + 1)], alone=True)
             return []
         elapsed = report.extra.get("elapsed", 0.0)
-        error = f"the worker died {DEATHS} times during this run ({report.detail})"
+        error = f"the worker died {deaths + kills} times during this run ({report.detail})"
         return [
             Outcome(task.index, "crashed", None, elapsed, elapsed, attempt=task.attempt, error=error, limit=task.limit)
         ]

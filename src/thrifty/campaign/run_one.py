@@ -53,7 +53,7 @@ class Runner:
         """Run a task; `started` is told the index just before the simulator is called."""
         started(task.index)
         outcome = run_one(self.call, self.job, task)
-        if task.probe or (not self.warm and outcome.wall < WARM_UP_SECONDS):
+        if task.probe or (not self.warm and task.attempt == 1 and outcome.wall < WARM_UP_SECONDS):
             started(task.index)
             second = run_one(self.call, self.job, task)
             outcome = replace(second, repeat=same(outcome, second))
