@@ -100,7 +100,7 @@ def test_workers_killed_a_hundred_times(tmp_path, rng):
     scenario.planned(folder, n=1980)
     shutil.copytree(folder, tmp_path / "calm")
     scenario.campaign(tmp_path / "calm").run(workers=2, progress="quiet")
-    assert kill_workers(folder, 100, rng, pause=(0.05, 0.35)) == 100
+    assert kill_workers(folder, 100, rng, pause=(0.05, 0.35), delay=0.03) == 100
     assert scenario.final_hash(folder) == scenario.final_hash(tmp_path / "calm")
 
 

@@ -4,7 +4,8 @@
     wait ─► outcomes ─► record (durable) ─► only then count them as done
 
 An index is blamed only for deaths of its own: the run that was under way when its worker died is tried
-again alone, and is recorded as `crashed` after three deaths (five, if it was killed from outside). Everything else in its bundle simply runs again.
+again alone, and is recorded as `crashed` after three deaths (five, if it was killed from outside). Everything else in
+its bundle simply runs again.
 """
 
 from __future__ import annotations
