@@ -159,12 +159,14 @@ def sbi(n: int = 2000) -> None:
     import torch
     from sbi.inference import simulate_for_sbi
     from sbi.utils import BoxUniform
+    from sbi.utils.user_input_checks import process_prior, process_simulator
 
     torch.set_num_threads(1)
-    prior = BoxUniform(torch.zeros(2), torch.ones(2))
+    prior, _, numpy_prior = process_prior(BoxUniform(torch.zeros(2), torch.ones(2)))
+    simulator = process_simulator(_five_torch, prior, numpy_prior)
     for attempt in ("first", "again"):
         begun = time.perf_counter()
-        simulate_for_sbi(_five_torch, prior, num_simulations=n, num_workers=2, show_progress_bar=False, seed=0)
+        simulate_for_sbi(simulator, prior, num_simulations=n, num_workers=2, show_progress_bar=False, seed=0)
         theirs = time.perf_counter() - begun
         draws = th.Draws(PRIOR.sample(n, np.random.default_rng(0)))
         begun = time.perf_counter()
@@ -183,7 +185,7 @@ def _five_torch(theta):
     import torch
 
     time.sleep(0.005)
-    return theta + torch.randn(1)
+    return torch.as_tensor(theta) + torch.randn(1)
 
 
 if __name__ == "__main__":

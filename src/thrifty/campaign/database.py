@@ -28,7 +28,16 @@ SCHEMA = {
 }
 
 
-DAMAGE = ("malformed", "not a database", "corrupt", "file format", "encrypted", "no such table", "no such column")
+DAMAGE = (
+    "malformed",
+    "decode to UTF-8",
+    "not a database",
+    "corrupt",
+    "file format",
+    "encrypted",
+    "no such table",
+    "no such column",
+)
 FULL = 2**20  # bytes free below which a failed write is blamed on them
 
 
