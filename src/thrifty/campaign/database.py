@@ -46,7 +46,7 @@ def explained(folder: Path) -> Iterator[None]:
     """Turn sqlite's errors into ours: damage, a full disk, a read-only folder."""
     try:
         yield
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # sqlite may quote damaged names
         text = str(error)
         if any(word in text for word in DAMAGE):
             raise DamagedStoreError(
