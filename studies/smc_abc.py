@@ -36,7 +36,7 @@ def accuracy(model, x_o, distance, *, reference, rejection, seeds):
     budget = float(rejection.cost.sum()) / 11  # the last generation may overrun by a few per cent
     out = []
     for seed in seeds:
-        study = th.SMCABC(model.prior, particles=500, distance=distance).run(model, x_o, budget=budget, seed=seed)
+        study = th.SMCABC(model.prior, particles=100, distance=distance).run(model, x_o, budget=budget, seed=seed)
         out.append(
             (
                 gap(study.posterior),
@@ -54,7 +54,7 @@ def saving(model, distance, x_o, *, budget, seeds, epsilon):
     for seed in seeds:
         each = []
         for power in (0.5, 0.0):
-            method = th.SMCABC(model.prior, particles=300, distance=distance, penalty=th.Power(power))
+            method = th.SMCABC(model.prior, particles=100, distance=distance, penalty=th.Power(power))
             study = method.run(model, x_o, budget=budget, seed=seed)
             table = study.simulations
             near = distance(table.x, x_o) <= epsilon
