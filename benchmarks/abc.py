@@ -46,7 +46,8 @@ def large_table() -> None:
         seconds = time.process_time() - begin
         print(
             f"1e6 x 12, adjust={adjust!r}: {seconds:.3f} s per observation ({len(accepted)} accepted),"
-            f" {fitted:.2f} s once to fit; table {sims.x.nbytes / 1e6:.0f} MB, peak {1 + peak / sims.x.nbytes:.2f} x that"
+            f" {fitted:.2f} s once to fit;"
+            f" table {sims.x.nbytes / 1e6:.0f} MB, peak {1 + peak / sims.x.nbytes:.2f} x that"
         )
 
 

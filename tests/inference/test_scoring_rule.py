@@ -55,12 +55,12 @@ def test_posterior_does_not_depend_on_the_proposal(k, rng):
 
 @pytest.mark.parametrize("score", ["energy", "kernel"])
 def test_calibrated_intervals_have_their_coverage(score, rng):
-    """Sixty data sets: 90 % intervals must cover about 90 %, and a rate five times too large must not."""
+    """Sixty data sets: 90 % intervals must cover about 90 %, and a rate 25 times too large must not."""
     prior, sims = location(300, 100, rng, low=-1.5, high=2.5)
     fitted = th.ScoringRule(prior, score=score).fit(sims)
     rate = fitted.likelihood.rate(fitted.x, 0.5 + rng.standard_t(5, size=(40, 1)))  # type: ignore[attr-defined]
     honest = th.ScoringRule(prior, score=score, weight=rate).fit(sims)
-    sharp = th.ScoringRule(prior, score=score, weight=5 * rate).fit(sims)
+    sharp = th.ScoringRule(prior, score=score, weight=25 * rate).fit(sims)
     hits = {"honest": 0, "sharp": 0}
     for _ in range(60):
         x_o = 0.5 + rng.standard_t(5, size=(40, 1))

@@ -240,7 +240,7 @@ def test_pilot_of_a_campaign_becomes_the_first_generation(tmp_path):
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O], n=0), ConfigError, "n must be a whole number"),
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O], budget=-1.0), ConfigError, "budget must be a positive number"),
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O, 1.0], n=400), DataError, "expected one"),
-        (lambda: SMCABC(Toy.prior).run(Toy(fail=1.0), [X_O], n=400), InferenceError, "none of the 300 runs"),
+        (lambda: SMCABC(Toy.prior).run(Toy(fail=1.0), [X_O], n=400), InferenceError, "none of the 200 runs"),
     ],
 )
 def test_bad_input_gets_one_clear_message(make, kind, message):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thrifty.campaign.drive import Pending
+from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.planner import PRIOR, cost_kind, drawn, unit_of
 from thrifty.campaign.reading import read_table
 from thrifty.campaign.seeds import coin
@@ -43,28 +44,34 @@ class Generations:
 
     def before(self) -> list[tuple[Any, Simulations]]:
         """(proposal, simulations) of pilot and plan blocks that were run before the first generation."""
-        with self.campaign._writing() as (store, settings):
+        with Interrupts() as interrupts, self.campaign._writing() as (store, settings):
             if STARTED not in settings:
                 store.put(STARTED, len(store.blocks()))
             self._block = int(store.settings()[STARTED])
-            blocks = store.blocks()[: self._block]
+            blocks = [block for block in store.blocks()[: self._block] if block["admitted"]]
             if blocks:
-                self._finish(store)
-            return [(self._proposal(store, b["part"]), self._read(store, b)) for b in blocks if b["admitted"]]
+                self._finish(store, interrupts)
+            if not interrupts.drain:
+                return [(self._proposal(store, block["part"]), self._read(store, block)) for block in blocks]
+        self.campaign._ended(interrupts)  # raises what the signal asked for
+        return []
 
     def __call__(self, proposal: Any, n: int) -> Simulations:
         """Simulations of n draws from the proposal, in plan order: committed, run, or read back."""
-        with self.campaign._writing() as (store, settings):
+        with Interrupts() as interrupts, self.campaign._writing() as (store, settings):
             self.campaign._check_simulator(store, settings)
             blocks = store.blocks()
             if self._block >= len(blocks):
                 self._commit(store, settings, proposal, n)
             else:
                 self._check_same(store, blocks[self._block], proposal, n)
-            self._finish(store)
+            self._finish(store, interrupts)
             block = store.blocks()[self._block]
-            self._block += 1
-            return self._read(store, block)
+            sims = self._read(store, block)
+        if interrupts.drain:
+            self.campaign._ended(interrupts)  # raises what the signal asked for; the generation stays committed
+        self._block += 1
+        return sims
 
     def _commit(self, store: Store, settings: dict[str, Any], proposal: Any, n: int) -> None:
         plain = proposal is self.campaign.prior
@@ -98,10 +105,10 @@ class Generations:
                 fix="use the settings it was made with, or a new folder",
             )
 
-    def _finish(self, store: Store) -> None:
+    def _finish(self, store: Store, interrupts: Interrupts) -> None:
         """Run everything that is pending."""
         settings = store.settings()
-        driver = self.campaign._driver(store, engine=self.engine, limit=None, progress="quiet")
+        driver = self.campaign._driver(store, interrupts, engine=self.engine, limit=None, progress="quiet")
         opening = settings.get("shape") is None
         pending = Pending.of(store, self.campaign.prior.dim, modes=("pilot", "n"))
         if len(pending.index):

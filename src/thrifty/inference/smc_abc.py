@@ -120,7 +120,7 @@ class SMCABC:
     """
 
     prior: Prior
-    particles: int = 300
+    particles: int = 200  # posterior sd to 5 %; fewer follow the posterior faster, more are steadier
     size: int | None = None
     epsilon: float | None = None
     min_acceptance: float = 0.005
