@@ -30,6 +30,7 @@ from thrifty.inference.recipes import (
     SignalEmbedding,
     is_recipe,
 )
+from thrifty.inference.shift import Shift
 from thrifty.types import Array
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
@@ -164,23 +165,30 @@ class DensityNet(nn.Module):
     def __init__(self, density: nn.Module, embedding: nn.Module | None = None) -> None:
         super().__init__()
         self.density, self.embedding = density, embedding or nn.Identity()
+        self.shift: Shift | None = None
 
     def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b,); a condition that is one row repeated is embedded once."""
         repeated = len(c) > 1 and c.stride(0) == 0
         context = self.embedding(c[:1]).expand(len(c), -1) if repeated else self.embedding(c)
-        return self.density.log_prob(y, context)  # type: ignore[operator]
+        if self.shift is None:
+            return self.density.log_prob(y, context)  # type: ignore[operator]
+        residual = (y - self.shift(c)) / self.shift.scale
+        return self.density.log_prob(residual, context) - self.shift.scale.log().sum()  # type: ignore[operator]
 
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
         b, k, p = y.shape
         context = self.embedding(c).repeat_interleave(k, 0)
+        if self.shift is not None:  # its constant log scale cancels in every use of atoms
+            y = (y - self.shift(c)[:, None]) / self.shift.scale
         return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
         """N draws given one row c (1, ...)."""
         context = self.embedding(c).expand(n, -1)
-        return self.density.sample(context, g)  # type: ignore[operator]
+        draws = self.density.sample(context, g)  # type: ignore[operator]
+        return draws if self.shift is None else self.shift(c) + self.shift.scale * draws
 
 
 class RatioNet(nn.Module):

@@ -22,7 +22,7 @@ from thrifty.errors import ConfigError, WeightError
 from thrifty.inference.direct import DirectPosterior
 from thrifty.inference.frame import Frame, measure_frame
 from thrifty.inference.prepare import Rows, condition_box, prepare, warn_failures
-from thrifty.inference.recipes import NSF, SetEmbedding
+from thrifty.inference.recipes import NSF, SetEmbedding, is_recipe
 from thrifty.inference.settings import Training, held_out, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Trained
@@ -79,6 +79,7 @@ class NPE:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
         from thrifty.inference.networks import build_density, build_embedding, seeded
+        from thrifty.inference.shift import fit_shift
         from thrifty.inference.training import Table, mean_one, train
 
         weighting = _known_weights(simulations) if self.correction == "after" else None
@@ -91,10 +92,14 @@ class NPE:
         with seeded(first):
             embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+        validates = held_out(table.index, self.training.validation)
+        weights = mean_one(table.log_weights)
+        if self.embedding is None and is_recipe(self.network):
+            net.shift = fit_shift(tensors[0].double().numpy(), tensors[1].double().numpy(), weights, validates)
         curve = train(
             net,
             _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
-            table=Table(tensors, mean_one(table.log_weights), held_out(table.index, self.training.validation)),
+            table=Table(tensors, weights, validates),
             settings=self.training,
             seed=second,
         )
