@@ -39,8 +39,11 @@ def moment(low: float, high: float, s: float, *, power: float = 1, slope: float 
 
 def _integral(ends: np.ndarray, s: float) -> float:
     """Integral of z^s between two ends."""
-    a, b = float(ends[0]), float(ends[1])
-    return float(np.log(b / a)) if s == -1 else (b ** (s + 1) - a ** (s + 1)) / (s + 1)
+    a, b, e = float(ends[0]), float(ends[1]), s + 1
+    if a == 0 or b == 0:
+        return (b**e - a**e) / e
+    x = e * np.log(b / a)  # expm1 keeps the digits where s is next to -1
+    return float(a**e * np.log(b / a) * (np.expm1(x) / x if x != 0 else 1.0))
 
 
 def normaliser(low: float, high: float, k: float, *, power: float = 1, slope: float = 1, offset: float = 0) -> float:

@@ -18,10 +18,14 @@ from thrifty.errors import PenaltyError
 from thrifty.types import Array, Penalty
 
 
-def _check_range(low: float | None, high: float | None) -> None:
+def _set_range(penalty: Any) -> None:
+    """Check floor and cap, and keep them as plain floats."""
+    low, high = penalty.low, penalty.high
     for label, value in (("low", low), ("high", high)):
-        if value is not None and not (np.isfinite(value) and value > 0):
-            raise PenaltyError(f"penalty {label} must be a positive cost, got {value}", code="G02")
+        number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+        if value is not None and not (number and np.isfinite(value) and value > 0):
+            raise PenaltyError(f"penalty {label} must be a positive cost, got {value!r}", code="G02")
+        object.__setattr__(penalty, label, None if value is None else float(value))
     if low is not None and high is not None and low > high:
         raise PenaltyError(f"penalty low {low:g} is above high {high:g}", code="G02", fix="swap them")
 
@@ -61,7 +65,7 @@ class Power:
         if not (np.isfinite(self.k) and self.k >= 0):
             hint = " (that would prefer expensive runs)" if self.k < 0 else ""
             raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k:g}{hint}", code="G02")
-        _check_range(self.low, self.high)
+        _set_range(self)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""
@@ -94,6 +98,9 @@ class Constant:
 
     low: float | None = None
     high: float | None = None
+
+    def __post_init__(self) -> None:
+        _set_range(self)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """One for every cost."""
@@ -131,7 +138,7 @@ class Custom:
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise PenaltyError(f"penalty must be callable, got {self.function!r}", code="G02")
-        _check_range(self.low, self.high)
+        _set_range(self)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""
@@ -139,7 +146,8 @@ class Custom:
 
     def log(self, cost: Array) -> Array:
         """Log g(cost)."""
-        return np.log(self(cost))
+        with np.errstate(divide="ignore", invalid="ignore"):  # a proposal refuses what is not positive, with a word
+            return np.log(self(cost))
 
     def floored(self, low: float) -> Custom:
         """With a floor, unless it has one."""
@@ -190,6 +198,7 @@ class AtLeast:
     value: float = 1.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "penalty", as_penalty(self.penalty))
         _check_level(self.value)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
@@ -198,7 +207,11 @@ class AtLeast:
 
     def log(self, cost: Array) -> Array:
         """Log g(cost)."""
-        return np.maximum(self.penalty.log(cost), np.log(self.value))
+        inner = self.penalty.log(cost)
+        missing = np.isnan(inner)  # the logarithm of a negative h, which the level replaces; a NaN of h stays
+        if missing.any() and isinstance(self.penalty, Custom):
+            inner = np.where(missing & (self.penalty(cost) <= 0), -np.inf, inner)
+        return np.maximum(inner, np.log(self.value))
 
     @property
     def low(self) -> float | None:
@@ -226,6 +239,7 @@ class AtMost:
     value: float
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "penalty", as_penalty(self.penalty))
         _check_level(self.value)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
@@ -329,6 +343,10 @@ def as_penalty(obj: Any) -> Penalty:
         >>> as_penalty(2)
         Power(k=2.0, low=None, high=None)
     """
+    if isinstance(obj, type):
+        raise PenaltyError(
+            f"{obj.__name__} is a class, not a penalty", code="G02", fix=f"call it: th.{obj.__name__}(...)"
+        )
     if isinstance(obj, Penalty):
         return obj
     if isinstance(obj, (int, float, np.integer, np.floating)) and not isinstance(obj, bool):

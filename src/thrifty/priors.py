@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,9 @@ def _vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) ->
 
 
 def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
-    for name, a, b in zip(names, low, high, strict=True):
+    for name, a, b in zip(names, low.tolist(), high.tolist(), strict=True):
+        if not np.isfinite(b - a):
+            raise PriorError(f"prior {name!r}: the width from {a:g} to {b:g} overflows", code="P02")
         if a == b:
             raise PriorError(
                 f"prior {name!r} has zero width (low = high = {a:g})",
@@ -67,7 +69,7 @@ def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
             raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="P01", fix="swap them")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Uniform:
     """Independent uniform parameters on [low, high].
 
@@ -110,7 +112,7 @@ class Uniform:
         return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LogUniform:
     """Independent parameters whose logarithm is uniform on [log low, log high].
 
@@ -151,11 +153,11 @@ class LogUniform:
         """Minus the sum of log theta and of log log(high/low) inside the box, -inf outside."""
         theta = rows(theta, dim=self.dim)
         inside = ((theta >= self.low) & (theta <= self.high)).all(1)
-        scale = np.log(np.log(self.high / self.low)).sum()
+        scale = np.log(np.log(self.high) - np.log(self.low)).sum()
         return np.where(inside, -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Normal:
     """Independent normal parameters.
 
@@ -195,7 +197,7 @@ class Normal:
         return -0.5 * (z**2).sum(1) - np.log(self.sd).sum() - 0.5 * self.dim * _LOG_2PI
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Independent:
     """Independent parameters, each with its own scipy frozen distribution.
 
@@ -296,28 +298,66 @@ class _TorchPrior:
         return len(self.names)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        import torch  # loaded already: the user made the distribution with it
-
-        seed = int(np.random.default_rng(rng).integers(2**63 - 1))
-        with torch.random.fork_rng(devices=[]):  # the user's global stream is left as it was
-            torch.manual_seed(seed)
-            draws = self.distribution.sample((n,))
+        draws = _torch_draws(self.distribution, n, int(np.random.default_rng(rng).integers(2**63 - 1)))
         return draws.detach().cpu().numpy().astype(np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        import torch
-
         theta = rows(theta, dim=self.dim)
         low, high = self.bounds
         inside = ((theta >= low) & (theta <= high)).all(1)
         out = np.full(len(theta), -np.inf)
-        if inside.any():
-            like = self.distribution.sample((1,))
-            point = torch.as_tensor(theta[inside], dtype=like.dtype)
-            point = point if like.ndim > 1 else point[:, 0]
-            values = self.distribution.log_prob(point).detach().cpu().numpy().astype(np.float64)
-            out[inside] = values.reshape(inside.sum(), -1).sum(1)
+        try:
+            out[inside] = self._inner_log_prob(theta[inside])
+        except ValueError:  # a support that is no box: torch refuses the whole batch for one row
+            for row in np.flatnonzero(inside):
+                try:
+                    out[row] = self._inner_log_prob(theta[row : row + 1])[0]
+                except ValueError:
+                    out[row] = -np.inf
         return out
+
+    def _inner_log_prob(self, theta: Array) -> Array:
+        import torch
+
+        if not len(theta):
+            return np.empty(0)
+        like = _torch_draws(self.distribution, 1, 0)
+        point = torch.as_tensor(theta, dtype=like.dtype)
+        values = self.distribution.log_prob(point if like.ndim > 1 else point[:, 0])
+        return values.detach().cpu().numpy().astype(np.float64).reshape(len(theta), -1).sum(1)
+
+
+def _torch_draws(distribution: Any, n: int, seed: int) -> Any:
+    import torch  # loaded already: the user made the distribution with it
+
+    with torch.random.fork_rng(devices=[]):  # the user's global stream is left as it was
+        torch.manual_seed(seed)
+        return distribution.sample((n,))
+
+
+@dataclass(frozen=True)
+class _Unbounded:
+    """A prior that says nothing about its bounds: the whole space, its density decides."""
+
+    inner: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.inner.names)
+
+    @property
+    def dim(self) -> int:
+        return int(self.inner.dim)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.inner.sample(n, rng)
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        return self.inner.log_prob(theta)
 
 
 def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
@@ -342,6 +382,8 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
         return _from_scipy(obj, names)
     if isinstance(obj, Prior):
         return obj
+    if all(hasattr(obj, label) for label in ("sample", "log_prob", "names", "dim")):
+        return _Unbounded(obj)
     if hasattr(obj, "sample") and hasattr(obj, "log_prob"):
         return _from_torch(obj, names)
     missing = "sample" if not hasattr(obj, "sample") else "log_prob"
@@ -354,20 +396,52 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
 
 
 def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
+    if hasattr(obj, "freeze"):
+        raise PriorError(
+            f"scipy.stats.{getattr(obj, 'name', 'distribution')} is not frozen",
+            code="P03",
+            fix="give its settings, e.g. scipy.stats.norm(0, 1)",
+        )
+    if not (hasattr(obj, "logpdf") or hasattr(obj, "support")):
+        raise PriorError(f"{type(obj).__name__} has no density; thrifty's priors have densities", code="P07")
     if not hasattr(obj, "support"):  # multivariate
         dim = int(np.size(obj.rvs(size=1, random_state=0)))
-        return _ScipyJoint(obj, _checked_names(names, dim))
+        joint = _ScipyJoint(obj, _checked_names(names, dim))
+        try:
+            joint.log_prob(joint.sample(3, np.random.default_rng(0)))
+        except Exception as error:  # whatever scipy makes of rows of parameters
+            raise PriorError(
+                f"{type(obj).__name__} cannot be evaluated at rows of parameters: {error}",
+                code="P04",
+                fix="wrap it in an object with sample(n, rng), log_prob(theta), names and dim",
+            ) from None
+        return joint
+    if np.ndim(obj.support()[0]) > 0:
+        raise PriorError(
+            f"one frozen distribution holds {np.size(obj.support()[0])} parameters",
+            code="P04",
+            fix='give one per parameter: {"a": scipy.stats.norm(0, 1), "b": scipy.stats.norm(1, 2)}',
+        )
     return Independent({_checked_names(names, 1)[0]: obj})
 
 
 def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
-    if not type(obj.sample((1,))).__module__.startswith("torch"):
+    try:
+        draw = _torch_draws(obj, 2, 0)
+    except TypeError as error:
         raise PriorError(
-            f"{type(obj).__name__}.sample((1,)) returns {type(obj.sample((1,))).__name__}",
+            f"{type(obj).__name__}.sample((2,)) fails: {error}",
             code="P04",
-            fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names, dim and bounds",
+            fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
+        ) from None
+    if not type(draw).__module__.startswith("torch"):
+        raise PriorError(
+            f"{type(obj).__name__}.sample((2,)) returns {type(draw).__name__}",
+            code="P04",
+            fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
         )
-    draw = obj.sample((2,))
+    if getattr(getattr(obj, "support", None), "is_discrete", False):
+        raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="P07")
     dim = 1 if draw.ndim == 1 else int(draw.shape[-1])
     return _TorchPrior(obj, _checked_names(names, dim), _torch_bounds(obj, dim))
 
@@ -385,31 +459,42 @@ def _torch_bounds(obj: Any, dim: int) -> tuple[Array, Array]:
     return ends[0], ends[1]
 
 
-def check_prior(prior: Prior, *, n: int = 200, seed: int = 0) -> None:
-    """Draw n parameters and make sure that sampler, density, names and bounds describe one prior.
+def same_prior(a: Any, b: Any) -> bool:
+    """Whether two priors are one object, or of one kind with equal numbers."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, Uniform | LogUniform | Normal):
+        return False
+    return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+
+
+def check_draws(prior: Prior, draws: Any) -> Array:
+    """The draws of a prior (n, p), checked for shape, finiteness and density at the first 200.
 
     Raises:
-        PriorError: P04 wrong shape, P05 a draw has zero density or lies outside the bounds,
-            P08 a parameter never varies.
+        PriorError: P04 wrong shape or not finite, P05 a draw has zero density or lies outside the bounds.
     """
-    theta = np.asarray(prior.sample(n, np.random.default_rng(seed)), dtype=np.float64)
-    if theta.shape != (n, prior.dim):
+    theta = np.asarray(draws, dtype=np.float64)
+    if theta.ndim != 2 or theta.shape[1] != prior.dim:
+        n = len(theta) if theta.ndim else 0
         raise PriorError(
             f"prior.sample({n}) returned shape {theta.shape}, expected ({n}, {prior.dim})"
             f" for parameters {', '.join(prior.names)}",
             code="P04",
         )
     if not np.isfinite(theta).all():
-        raise PriorError(f"prior.sample({n}) returned values that are not finite", code="P04")
-    density = np.asarray(prior.log_prob(theta), dtype=np.float64)
-    if density.shape != (n,):
+        raise PriorError(f"prior.sample({len(theta)}) returned values that are not finite", code="P04")
+    some = theta[:200]
+    density = np.asarray(prior.log_prob(some), dtype=np.float64)
+    if density.shape != (len(some),):
         raise PriorError(
-            f"prior.log_prob of {n} parameters returned shape {density.shape}, expected ({n},)", code="P04"
+            f"prior.log_prob of {len(some)} parameters returned shape {density.shape}, expected ({len(some)},)",
+            code="P04",
         )
-    bad = ~(density > -np.inf) | np.isnan(density)
+    bad = ~(density > -np.inf)
     if bad.any():
         raise PriorError(
-            f"{int(bad.sum())} of {n} prior draws have zero density, first at theta={theta[bad][0].tolist()}",
+            f"{int(bad.sum())} of {len(some)} prior draws have zero density, first at theta={some[bad][0].tolist()}",
             code="P05",
             why="sample() and log_prob() describe different priors",
         )
@@ -417,7 +502,20 @@ def check_prior(prior: Prior, *, n: int = 200, seed: int = 0) -> None:
     outside = ((theta < low) | (theta > high)).any(1)
     if outside.any():
         raise PriorError(f"prior draw {theta[outside][0].tolist()} lies outside prior.bounds", code="P05")
-    _check_normalised(prior, theta, density)
+    return theta
+
+
+def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
+    """Draw n parameters and make sure that sampler, density, names and bounds describe one prior.
+
+    Shape is tested over boxes round a few draws: the share of other draws in a box must be the integral of the density
+    over it, within six standard errors of both.
+
+    Raises:
+        PriorError: P04 wrong shape, P05 sampler and density disagree, P08 a parameter never varies.
+    """
+    rng = np.random.default_rng(seed)
+    theta = check_draws(prior, prior.sample(n, rng))
     for name, column in zip(prior.names, theta.T, strict=True):
         if np.ptp(column) == 0:
             raise PriorError(
@@ -425,28 +523,24 @@ def check_prior(prior: Prior, *, n: int = 200, seed: int = 0) -> None:
                 code="P08",
                 fix="make it a fixed argument of the simulator",
             )
-
-
-def _check_normalised(prior: Prior, theta: Array, density: Array) -> None:
-    """E_prior[h/prior] = 1 for any density h inside the support; h is a box round the middle draws.
-
-    Catches a sampler and a density that share a support but not a shape: with h uniform on the central
-    box of the draws, the mean of h/prior over draws must be 1 within its own error.
-    """
-    low, high = np.quantile(theta, [0.1, 0.9], axis=0)
-    if not (high > low).all():
-        return
-    inside = ((theta >= low) & (theta <= high)).all(1)
-    ratio = np.where(inside, np.exp(np.minimum(-np.log(high - low).sum() - density, 700)), 0.0)
-    count = inside.sum()
-    error = ratio.std() / np.sqrt(len(ratio))
-    if count >= 30 and abs(ratio.mean() - 1) > 6 * error + 0.1:  # 0.1: the box itself was read off the draws
-        raise PriorError(
-            f"prior draws and density disagree: the density integrates to {1 / ratio.mean():.3g} times what the"
-            " draws say over their central region",
-            code="P05",
-            why="sample() and log_prob() describe different priors, or the density is not normalised",
-        )
+    chosen, others = theta[: n // 2], theta[n // 2 :]
+    spread = np.subtract(*np.quantile(chosen, [0.75, 0.25], axis=0))
+    spread = np.where(spread > 0, spread, np.ptp(chosen, axis=0))
+    for centre in chosen[:8]:
+        distance = np.abs((chosen - centre) / spread).max(1)
+        half = np.quantile(distance, 0.2) * spread  # a fifth of the draws
+        low, high = np.maximum(centre - half, prior.bounds[0]), np.minimum(centre + half, prior.bounds[1])
+        drawn = ((others >= low) & (others <= high)).all(1).mean()
+        points = low + (high - low) * rng.random((4000, prior.dim))
+        density = np.exp(np.asarray(prior.log_prob(points)) + np.log(high - low).sum())
+        error = np.hypot(np.sqrt(0.16 / len(others)), density.std() / np.sqrt(len(points)))
+        if not abs(density.mean() - drawn) < 6 * error:
+            raise PriorError(
+                f"prior draws and density disagree: {drawn:.1%} of the draws lie within {half.round(3).tolist()} of"
+                f" {centre.round(3).tolist()}, where the density integrates to {density.mean():.1%}",
+                code="P05",
+                why="sample() and log_prob() describe different priors, or the density is not normalised",
+            )
 
 
 def _set(instance: object, **values: object) -> None:

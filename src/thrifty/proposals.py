@@ -18,11 +18,15 @@ import numpy.typing as npt
 
 from thrifty.errors import CostError, PenaltyError, WeightError, warn
 from thrifty.penalties import Balance, Constant, Power, as_penalty, check_penalty, check_shares, penalty_to_dict
-from thrifty.priors import as_prior
+from thrifty.priors import as_prior, check_draws, same_prior
 from thrifty.types import Array, Cost, Draws, Penalty, Prior, Weighting, rows
 
 BLOCK = 65_536  # candidates per random stream: amortises the set-up of a stream, and half a megabyte stays in cache
-REFERENCE = 2**17  # free prior draws behind floor, gain, efficiency and B: relative error of B about 0.3 %
+REFERENCE = 2**17  # free prior draws behind floor, gain, efficiency and B: B within 0.3 % for usual penalties
+FINE = 2**20  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
+ROUGH = 0.01  # relative error of B above which more are drawn
+UNKNOWN = 0.03  # relative error of B above which a pool's joint weights deserve a word
+COLLAPSED = 0.02  # effective share of draws below which they are hardly worth drawing
 _REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on luck
 RARE, HOPELESS = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
 
@@ -33,10 +37,32 @@ class Normaliser(NamedTuple):
     value: float
     se: float
 
+    @property
+    def relative(self) -> float:
+        """Standard error over value."""
+        return self.se / self.value
+
+
+def _normaliser(log_g: Array) -> Normaliser:
+    inverse = np.exp(log_g.min() - log_g)
+    scale = np.exp(-log_g.min())
+    return Normaliser(float(inverse.mean() * scale), float(inverse.std() / np.sqrt(inverse.size) * scale))
+
 
 def priced(cost: Cost, theta: Array) -> Array:
     """Cost of each row, checked to be positive and finite (n,)."""
-    values = np.asarray(cost(theta), dtype=np.float64)
+    guarded = theta.view()
+    guarded.setflags(write=False)  # a cost that works in place must not move the draws
+    try:
+        values = np.asarray(cost(guarded), dtype=np.float64)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise CostError(
+                "the cost function changes its input array", code="C13", fix="work on a copy: theta = theta.copy()"
+            ) from None
+        if "could not convert" in str(error):
+            raise CostError(f"the cost function does not return numbers: {error}", code="C02") from None
+        raise
     if values.shape != (len(theta),):
         raise CostError(
             f"cost(theta) returned shape {values.shape} for {len(theta)} parameters, expected ({len(theta)},)",
@@ -57,10 +83,34 @@ def priced(cost: Cost, theta: Array) -> Array:
 
 def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
     """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
-    return priced(cost, prior.sample(n, np.random.default_rng(seed)))
+    if not callable(cost):
+        raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="C02")
+    theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
+    costs = priced(cost, theta)
+    again = priced(cost, theta[:256])
+    if not np.allclose(again, costs[:256], rtol=0.01, atol=0):
+        i = int(np.argmax(np.abs(np.log(again / costs[:256]))))
+        raise CostError(
+            f"cost(theta) = {costs[i]:.4g} and then {again[i]:.4g} at the same theta = {theta[i].tolist()}",
+            code="C12",
+            why="a cost that changes between calls draws by one value and weighs by another",
+            fix="fit a frozen model: th.fit_cost(theta, seconds)",
+        )
+    return costs
 
 
-@dataclass(frozen=True)
+def _reference_for(prior: Prior, cost: Cost, penalties: Sequence[Penalty]) -> Array:
+    """Reference costs, more of them where a penalty's normaliser would be rough."""
+    costs = reference_costs(prior, cost)
+    penalties = [p.floored(float(costs.min())) for p in penalties]
+    for penalty in penalties:
+        check_penalty(penalty, np.quantile(costs, np.linspace(0, 1, 257)))
+    if all(_normaliser(p.log(costs)).relative < ROUGH for p in penalties):
+        return costs
+    return reference_costs(prior, cost, n=FINE)
+
+
+@dataclass(frozen=True, eq=False)
 class CostAware:
     """The proposal prior(theta) / (B g(cost(theta))).
 
@@ -68,7 +118,7 @@ class CostAware:
         prior: The target; anything `as_prior` reads.
         cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
         penalty: g; a number k means z^k.
-        log_normaliser: log B where it is known already; estimated from prior draws otherwise.
+        log_b: log B where it is known already; estimated from prior draws otherwise.
 
     Example:
         >>> q = CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
@@ -82,21 +132,21 @@ class CostAware:
     prior: Prior
     cost: Cost
     penalty: Penalty = field(default_factory=lambda: Power(0.5))
-    log_normaliser: float | None = None
-    _costs: Array | None = field(default=None, repr=False, compare=False)
+    log_b: float | None = None
+    _costs: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        prior, penalty = as_prior(self.prior), as_penalty(self.penalty)
-        if not callable(self.cost):
-            raise CostError(f"cost must be callable (n, p) -> (n,), got {self.cost!r}", code="C02")
-        costs = reference_costs(prior, self.cost) if self._costs is None else self._costs
-        penalty = penalty.floored(float(costs.min()))
-        check_penalty(penalty, np.quantile(costs, np.linspace(0, 1, 257)))
-        log_b = self.log_normaliser
-        if log_b is None:
-            log_b = float(_log_mean_exp(-penalty.log(costs)))
-        for label, value in {"prior": prior, "penalty": penalty, "log_normaliser": log_b, "_costs": costs}.items():
-            object.__setattr__(self, label, value)
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        penalty = as_penalty(self.penalty)
+        object.__setattr__(self, "penalty", penalty)
+        penalty = penalty.floored(float(self._reference.min()))
+        check_penalty(penalty, np.quantile(self._reference, np.linspace(0, 1, 257)))
+        object.__setattr__(self, "penalty", penalty)
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """Log B."""
+        return float(_log_mean_exp(-self._log_g)) if self.log_b is None else self.log_b
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -107,10 +157,9 @@ class CostAware:
     def _log_g(self) -> Array:
         return self.penalty.log(self._reference)
 
-    @property
+    @cached_property
     def _reference(self) -> Array:
-        assert self._costs is not None  # set at construction
-        return self._costs
+        return _reference_for(self.prior, self.cost, [self.penalty]) if self._costs is None else self._costs
 
     @cached_property
     def _log_g_min(self) -> float:
@@ -125,9 +174,7 @@ class CostAware:
     @cached_property
     def normaliser(self) -> Normaliser:
         """B = E_prior[1/g], estimated from free prior draws, with its standard error."""
-        inverse = np.exp(self._log_g.min() - self._log_g)
-        scale = np.exp(-self._log_g.min())
-        return Normaliser(float(inverse.mean() * scale), float(inverse.std() / np.sqrt(inverse.size) * scale))
+        return _normaliser(self._log_g)
 
     @cached_property
     def gain(self) -> float:
@@ -153,7 +200,7 @@ class CostAware:
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Log proposal over prior density (n,), normalised through the estimated B."""
-        return -self.log_weight(theta) - float(self.log_normaliser or 0.0)
+        return -self.log_weight(theta) - self.log_normaliser
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log density (n,), normalised through the estimated B."""
@@ -166,7 +213,8 @@ class CostAware:
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
         """Draw n parameters exactly, with their log weights.
 
-        Candidates come in blocks with one random stream each, so that the first draws do not depend on n.
+        Candidates come in blocks with one random stream each, so that the first draws do not depend on n. Without a
+        penalty the draws are the prior's own.
 
         Raises:
             PenaltyError: G04, fewer than one in a million candidates would be accepted.
@@ -177,6 +225,9 @@ class CostAware:
             theta = np.asarray(self.prior.sample(n, rng), dtype=np.float64)
             return Draws(theta=theta, log_weights=np.zeros(n), names=self.names, proposal=self)
         self._check_acceptance()
+        return self._draw(n, rng)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Draws:
         entropy = rng.integers(2**63, size=2).tolist()
         kept_theta: list[Array] = []
         kept_log_g: list[Array] = []
@@ -205,6 +256,12 @@ class CostAware:
 
     def _check_acceptance(self) -> None:
         if self.acceptance >= RARE:
+            if self.ess_fraction < COLLAPSED:
+                warn(
+                    f"[G03] the penalty {self.penalty} keeps {self.ess_fraction:.1%} effective draws:"
+                    f" 10,000 count as {10_000 * self.ess_fraction:,.0f}\n  fix: th.Power(0.5), or th.Mixture",
+                    stacklevel=4,
+                )
             return
         costs = self._reference
         floor = float(np.quantile(costs, 0.01))
@@ -234,7 +291,7 @@ class CostAware:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """Several penalties at once; by default weighted as one proposal (the balance heuristic).
 
@@ -266,14 +323,17 @@ class Mixture:
     def __post_init__(self) -> None:
         if self.scheme not in ("balance", "paper"):
             raise PenaltyError(f'scheme must be "balance" or "paper", got {self.scheme!r}', code="G05")
+        if isinstance(self.powers, str) or not isinstance(self.powers, Sequence | np.ndarray):
+            raise PenaltyError(f"powers must be a sequence such as (0, 0.5, 1), got {self.powers!r}", code="G05")
         if len(self.powers) == 0:
             raise PenaltyError("a mixture needs at least one component", code="G05")
         prior = as_prior(self.prior)
-        shares = tuple(self.shares) or (1 / len(self.powers),) * len(self.powers)
+        shares = tuple(float(s) for s in self.shares) or (1 / len(self.powers),) * len(self.powers)
         check_shares(shares, len(self.powers))
-        costs = reference_costs(prior, self.cost)
-        components = tuple(CostAware(prior, self.cost, as_penalty(p), _costs=costs) for p in self.powers)
-        log_b = tuple(float(c.log_normaliser or 0.0) for c in components)
+        penalties = [as_penalty(p) for p in self.powers]
+        costs = _reference_for(prior, self.cost, penalties)
+        components = tuple(CostAware(prior, self.cost, p, _costs=costs) for p in penalties)
+        log_b = tuple(c.log_normaliser for c in components)
         balance = Balance(tuple(c.penalty for c in components), shares, log_b)
         balanced = CostAware(prior, self.cost, balance, _costs=costs)
         for label, value in {
@@ -351,10 +411,12 @@ class Mixture:
             draws = self.balanced.sample(n, rng)
             return Draws(theta=draws.theta, log_weights=draws.log_weights, names=self.names, proposal=self)
         rng = np.random.default_rng(rng)
-        counts = _apportion(_count(n), self.shares)
+        if _count(n) == 0:
+            return self.balanced.sample(0, rng)
+        counts = _apportion(n, self.shares)
         streams = rng.spawn(len(counts))
         used = [(j, c, s) for j, (c, s) in enumerate(zip(counts, streams, strict=True)) if c > 0]
-        parts = [self.components[j].sample(count, stream) for j, count, stream in used]
+        parts = [self.components[j]._draw(count, stream) for j, count, stream in used]
         log_weights = [part.log_weights - np.logaddexp.reduce(part.log_weights) - np.log(len(used)) for part in parts]
         order = rng.permutation(n)
         return Draws(
@@ -376,7 +438,7 @@ class _KnownRatio(Protocol):
     def log_ratio(self, theta: npt.ArrayLike) -> Array: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pool:
     """Joint weights of draws from several known proposals: pilot, campaign, top-ups.
 
@@ -400,11 +462,24 @@ class Pool:
     prior: Prior
 
     def __post_init__(self) -> None:
-        parts = tuple((int(count), proposal) for count, proposal in self.parts)
-        if not parts or any(count < 0 for count, _ in parts) or sum(count for count, _ in parts) == 0:
+        try:
+            parts = tuple((_count(count), proposal) for count, proposal in self.parts)
+        except (TypeError, ValueError):
+            raise WeightError(
+                f"a pool takes pairs (number of draws, proposal), got {self.parts!r}", code="W05"
+            ) from None
+        if not parts or sum(count for count, _ in parts) == 0:
             raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="W05")
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "prior", as_prior(self.prior))
+        for _, proposal in parts:
+            error = getattr(proposal, "normaliser", Normaliser(1.0, 0.0))
+            if len(parts) > 1 and error.relative > UNKNOWN:
+                warn(
+                    f"[W07] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only, and joint"
+                    " weights rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
+                    stacklevel=4,
+                )
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -428,18 +503,24 @@ class Pool:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log density of the pool (n,)."""
-        return np.asarray(self.prior.log_prob(theta), dtype=np.float64) + self.log_ratio(theta)
+        theta = rows(theta, dim=self.prior.dim)
+        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
+        inside = out > -np.inf
+        out[inside] += self.log_ratio(theta[inside])
+        return out
 
     def _log_ratio_of(self, proposal: Any, theta: Array) -> Array:
-        if isinstance(proposal, _KnownRatio):
-            return proposal.log_ratio(theta)
-        if proposal is self.prior:
+        if same_prior(proposal, self.prior):
             return np.zeros(len(theta))
-        return np.asarray(as_prior(proposal).log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
+        # a ratio is against the proposal's own prior: of use only where that is the pool's
+        if isinstance(proposal, _KnownRatio) and same_prior(getattr(proposal, "prior", self.prior), self.prior):
+            return proposal.log_ratio(theta)
+        density: Any = proposal if hasattr(proposal, "log_prob") else as_prior(proposal)
+        return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, where every part has them."""
-        parts = [{"kind": "prior"} if p is self.prior else p.to_dict() for _, p in self.parts]
+        parts = [{"kind": "prior"} if same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
         return {"kind": "pool", "counts": [count for count, _ in self.parts], "parts": parts}
 
 
@@ -466,7 +547,8 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
 
 
 def _count(n: int) -> int:
-    if isinstance(n, bool) or int(n) != n or n < 0:
+    whole = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool) and np.isfinite(n)
+    if not whole or int(n) != n or n < 0:
         raise PenaltyError(f"the number of draws must be a whole number >= 0, got {n!r}", code="G08")
     return int(n)
 

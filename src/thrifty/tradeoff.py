@@ -109,8 +109,10 @@ class Tradeoff:
         if (min_ess is None) == (budget is None):
             raise ConfigError("choose by min_ess= or by budget=, one of them", code="F07")
         if budget is not None:
-            if not budget > 0:
-                raise ConfigError(f"budget must be > 0, got {budget}", code="F03")
+            if isinstance(budget, str) or not budget > 0:
+                raise ConfigError(f"budget must be a number > 0 in {self.unit}, got {budget!r}", code="F03")
+            if budget < min(row.cost for row in self.rows):
+                raise ConfigError(f"budget {budget:g} {self.unit} does not pay for one run", code="F04")
             return max(self.rows, key=lambda row: np.floor(budget / row.cost) * row.ess_fraction)
         eligible = [row for row in self.rows if row.ess_fraction >= float(min_ess or 0)]
         if not eligible:
@@ -198,6 +200,10 @@ def tradeoff(
         (0.5, 1.0)
     """
     prior = as_prior(prior)
+    if isinstance(powers, str) or not isinstance(powers, Sequence | np.ndarray) or len(powers) + len(mixtures) == 0:
+        raise ConfigError(f"powers must be a sequence such as (0, 0.5, 1), got {powers!r}", code="G05")
+    if n < 1000:
+        raise ConfigError(f"n = {n} prior draws are too few for a trade-off", code="F07", fix="leave n at its default")
     costs = reference_costs(prior, cost, n=n, seed=seed)
     penalties = [as_penalty(power) for power in powers]
     rows = [_row(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]

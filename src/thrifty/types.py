@@ -166,7 +166,10 @@ def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArr
 def _checked_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
     if log_weights is None:
         return frozen(np.zeros(n))
-    values = np.asarray(log_weights, dtype=np.float64)
+    try:
+        values = np.asarray(log_weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WeightError(f"log_weights are not numbers: {log_weights!r:.60}", code="W01") from None
     if values.shape != (n,):
         raise WeightError(
             f"log_weights has shape {values.shape}, expected ({n},)",
@@ -204,7 +207,7 @@ class Output:
     cost: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Parameters with the log weights that restore the prior.
 
@@ -236,6 +239,8 @@ class Draws:
         object.__setattr__(self, "log_weights", _checked_log_weights(self.log_weights, len(theta)))
         object.__setattr__(self, "names", _checked_names(self.names, theta.shape[1], "names"))
         if self.component is not None:
+            if np.shape(self.component) != (len(theta),):
+                raise DataError(f"component has shape {np.shape(self.component)}, expected ({len(theta)},)", code="D06")
             object.__setattr__(self, "component", frozen(self.component, np.int64))
 
     def __len__(self) -> int:
@@ -247,11 +252,13 @@ class Draws:
         return self.theta.shape[1]
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
+        if isinstance(which, int | np.integer):
+            raise DataError(f"a table is sliced, not indexed by {which}", code="D13", fix=f"draws[{which}:{which} + 1]")
         component = None if self.component is None else self.component[which]
         return replace(self, theta=self.theta[which], log_weights=self.log_weights[which], component=component)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulations:
     """Parameters, outputs, costs and weights of a set of runs: all that inference sees.
 
@@ -286,8 +293,17 @@ class Simulations:
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        theta, x = frozen(rows(self.theta)), np.asarray(self.x, dtype=np.float64)
+        theta = frozen(rows(self.theta))
+        try:
+            x = np.asarray(self.x, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"x is not a table of numbers: {error}", code="D05") from None
         n = len(theta)
+        if not np.isfinite(theta).all():
+            row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
+            raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="D07")
+        if not isinstance(self.m, int | np.integer) or isinstance(self.m, bool):
+            raise DataError(f"m must be a whole number, got {self.m!r}", code="D08")
         x = x[:, None] if x.ndim == 1 and len(x) == n else x
         if x.ndim < 2 or len(x) != n:
             raise DataError(
@@ -357,7 +373,7 @@ class Simulations:
             log_weights = proposal.log_weight(rows(theta))
         return cls(
             theta=rows(theta),
-            x=np.asarray(x, dtype=np.float64),
+            x=x,  # type: ignore[arg-type]
             log_weights=log_weights,  # type: ignore[arg-type]
             cost=cost,  # type: ignore[arg-type]
             m=m,
@@ -495,7 +511,12 @@ class Simulations:
 
 
 def _log_of_weights(weights: npt.ArrayLike) -> Array:
-    values = np.asarray(weights, dtype=np.float64)
+    try:
+        values = np.asarray(weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WeightError(f"weights are not numbers: {weights!r:.60}", code="W01") from None
+    if values.ndim != 1:
+        raise WeightError(f"weights have shape {values.shape}, expected one per row of theta", code="W01")
     bad = ~(values >= 0)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -510,7 +531,11 @@ def _log_of_weights(weights: npt.ArrayLike) -> Array:
 
 
 def _checked_names(names: Sequence[str], count: int, label: str) -> tuple[str, ...]:
+    if isinstance(names, str):
+        names = (names,)
     names = tuple(str(name) for name in names)
+    if len(set(names)) != len(names):
+        raise DataError(f"{label} are used twice: {', '.join(names)}", code="D10")
     if names and len(names) != count:
         raise DataError(f"{len(names)} {label} for {count} columns: {', '.join(names)}", code="D10")
     return names

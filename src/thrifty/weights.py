@@ -17,7 +17,12 @@ from thrifty.types import Array
 
 
 def _checked(log_weights: npt.ArrayLike) -> Array:
-    values = np.asarray(log_weights, dtype=np.float64)
+    try:
+        values = np.asarray(log_weights, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise WeightError(
+            f"log_weights are not numbers: {log_weights!r:.60}", code="W01", fix="pass draws.log_weights"
+        ) from None
     if values.ndim != 1 or values.size == 0:
         raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="W01")
     bad = np.isnan(values) | (values == np.inf)
@@ -79,6 +84,8 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
     equal weights give Hazen's quantiles.
     """
     weights, table = _aligned(values, log_weights)
+    if np.isnan(table).any():
+        raise DataError("quantiles of values that hold NaN", code="D07", fix="drop failed runs first: sims.valid()")
     levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
     if not ((levels >= 0) & (levels <= 1)).all():
         raise DataError(f"quantile levels must lie in [0, 1], got {levels.tolist()}", code="D11")
@@ -107,6 +114,8 @@ def resample_indices(
     """Systematic resampling: n row numbers, each row as often as n times its weight, up to one."""
     weights = normalise(log_weights)
     n = len(weights) if n is None else n
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise WeightError(f"the number of rows to draw must be a whole number >= 0, got {n!r}", code="W08")
     rng = np.random.default_rng(rng)
     points = (rng.random() + np.arange(n)) / n
     steps = np.cumsum(weights)
@@ -145,9 +154,10 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
         return float("nan")
     weights = np.exp(values - values[-1])
     excess = weights[-tail:] - weights[-tail - 1]
-    if excess[-1] <= 1e-12:
-        return float("-inf")
-    return _generalised_pareto_shape(np.maximum(excess, 1e-300))
+    excess = excess[excess > 1e-9]  # ties with the threshold are no tail
+    if len(excess) < 5 or np.ptp(excess) <= 1e-9:
+        return float("-inf")  # bounded: capped penalties and discrete costs
+    return _generalised_pareto_shape(excess)
 
 
 def _generalised_pareto_shape(excess: Array) -> float:

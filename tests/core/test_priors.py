@@ -99,11 +99,13 @@ class Broken:
 
 
 BROKEN = {
-    "P04 shape": (Broken(sample=lambda n, r: r.normal(size=n)), "returned shape \\(200,\\), expected \\(200, 1\\)"),
+    "P04 shape": (Broken(sample=lambda n, r: r.normal(size=n)), "returned shape \\(20000,\\), expected \\(20000, 1\\)"),
     "P04 not finite": (Broken(sample=lambda n, r: np.full((n, 1), np.nan)), "not finite"),
     "P04 density shape": (Broken(log_prob=lambda t: t), "log_prob of 200"),
     "P05 zero density": (Broken(log_prob=lambda t: np.where(t[:, 0] > 0, 0.0, -np.inf)), "zero density"),
     "P05 another density": (Broken(log_prob=lambda t: stats.norm(0, 4).logpdf(t[:, 0])), "disagree"),
+    "P05 shifted density": (Broken(log_prob=lambda t: stats.norm(0.5, 1).logpdf(t[:, 0])), "disagree"),
+    "P05 heavier density": (Broken(log_prob=lambda t: stats.norm(0, 1.3).logpdf(t[:, 0])), "disagree"),
     "P05 not normalised": (Broken(log_prob=lambda t: 3 + stats.norm.logpdf(t[:, 0])), "disagree"),
     "P08 constant": (Broken(sample=lambda n, r: np.full((n, 1), 2.0)), "zero width"),
 }
@@ -115,6 +117,34 @@ def test_check_prior_finds(case: str):
     with pytest.raises(PriorError, match=message) as caught:
         th.check_prior(prior)
     assert caught.value.code == case[:3]
+
+
+class TwoModes(Broken):
+    def sample(self, n, rng):
+        return rng.choice([-8.0, 8.0], size=(n, 1)) + rng.normal(size=(n, 1))
+
+    def log_prob(self, theta):
+        return np.logaddexp(stats.norm(-8, 1).logpdf(theta[:, 0]), stats.norm(8, 1).logpdf(theta[:, 0])) - np.log(2)
+
+
+class NoBounds:
+    names, dim = ("a",), 1
+
+    def sample(self, n, rng):
+        return rng.normal(size=(n, 1))
+
+    def log_prob(self, theta):
+        return stats.norm.logpdf(np.asarray(theta)[:, 0])
+
+
+def test_right_priors_of_odd_shape_pass():
+    for seed in range(10):
+        th.check_prior(TwoModes(), seed=seed)
+        th.check_prior(th.Normal(np.zeros(12), np.ones(12)), seed=seed)
+        th.check_prior(th.Uniform([0, 0], [1, 1e6]), seed=seed)
+    prior = th.as_prior(NoBounds())
+    th.check_prior(prior)
+    assert prior.bounds[0].tolist() == [-np.inf]
 
 
 BAD = {
@@ -132,6 +162,11 @@ BAD = {
     "P02 scipy": (lambda: th.as_prior({"a": stats.norm(0, -1)}), "scipy rejects"),
     "P03 nothing": (lambda: th.as_prior(3), "no sample method"),
     "P03 class": (lambda: th.as_prior(th.Uniform), "is a class"),
+    "P03 not frozen": (lambda: th.as_prior(stats.norm), "not frozen"),
+    "P04 vector": (lambda: th.as_prior(stats.norm([0, 1], [1, 2])), "holds 2 parameters"),
+    "P04 dirichlet": (lambda: th.as_prior(stats.dirichlet([1, 2, 3])), "rows of parameters"),
+    "P07 multinomial": (lambda: th.as_prior(stats.multinomial(3, [0.5, 0.5])), "density"),
+    "P02 overflow": (lambda: th.Uniform(-1e308, 1e308), "overflows"),
     "P03 marginal": (lambda: th.as_prior({"a": 3}), "'a': 3 has no sample method"),
     "P03 empty": (lambda: th.as_prior({}), "expected a dict"),
     "P06 twice": (lambda: th.Uniform([0, 0], [1, 1], names=["beta", "beta"]), "'beta' is used twice"),

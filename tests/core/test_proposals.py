@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import warnings
 
@@ -241,3 +242,80 @@ def test_memory_of_nothing_between_calls(rng):
     assert np.array_equal(q.sample(500, 1).theta, q.sample(500, 1).theta)
     with pytest.raises(AttributeError):
         q.balanced.penalty = th.Power(3)  # type: ignore[misc]
+
+
+def test_pool_of_a_truncated_prior(rng):
+    """A part may have a prior of its own: only its density counts."""
+    wide, narrow = th.Uniform(1, 10), th.Uniform(1, 4)
+    truncated = th.CostAware(narrow, lambda t: t[:, 0], th.Power(1))
+    theta = np.concatenate([wide.sample(4000, rng), truncated.sample(16_000, rng).theta])
+    pool = th.Pool([(4000, wide), (16_000, truncated)], wide)
+    result = th.estimate(theta[:, 0], pool.log_weight(theta))
+    assert abs(result.mean - 5.5) < 5 * result.se
+    assert th.Pool([(1, th.Uniform(1, 10))], wide).log_weight([[3.0]]).tolist() == [0.0]
+
+
+def test_replacing_the_penalty_starts_afresh():
+    q = th.CostAware(th.Uniform(1, 10), lambda t: t[:, 0], 1)
+    fresh = th.CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(2))
+    assert dataclasses.replace(q, penalty=th.Power(2)).log_normaliser == pytest.approx(fresh.log_normaliser)
+
+
+NOISE = np.random.default_rng(0)
+COSTS = {
+    "C12 random": (lambda t: t[:, 0] * NOISE.lognormal(0, 1, len(t)), "and then"),
+    "C13 in place": (lambda t: np.multiply(t, 2, out=t)[:, 0], "changes its input"),
+    "C02 text": (lambda t: ["a"] * len(t), "does not return numbers"),
+}
+
+
+@pytest.mark.parametrize("case", COSTS)
+def test_costs_that_would_spoil_the_weights(case: str):
+    cost, message = COSTS[case]
+    for build in (th.CostAware, th.Mixture, th.tradeoff):
+        with pytest.raises(th.ThriftyError, match=message) as caught:
+            build(th.Uniform(1, 10), cost)
+        assert caught.value.code == case[:3]
+
+
+def test_a_rough_normaliser_is_sharpened_then_said():
+    prior = th.Uniform(1, 1e4)
+    q = th.CostAware(prior, lambda t: t[:, 0], th.Power(2, low=1))
+    assert q.log_normaliser == pytest.approx(np.log(th.closed_form.normaliser(1, 1e4, 2)), abs=0.2)
+    with pytest.warns(th.ThriftyWarning, match="normaliser of c\\^2 is known to"):
+        th.Pool([(10, prior), (10, q)], prior)
+
+
+def test_collapsed_penalty_is_said():
+    with pytest.warns(th.ThriftyWarning, match="keeps .* effective draws"):
+        th.CostAware(th.LogUniform(1, 1e3), lambda t: t[:, 0], 2).sample(5, 0)
+
+
+def test_max_of_one_and_a_function_that_starts_negative(rng):
+    q = th.CostAware(th.Uniform(1, 20), lambda t: t[:, 0], th.AtLeast(lambda c: c - 5, 1.0))
+    assert np.exp(q.log_weight([[2.0], [15.0]])) == pytest.approx([1.0, 10.0])
+    assert th.prior_recovery(q, seed=1) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda u, c: th.CostAware(u, c, th.Power),
+        lambda u, c: th.Mixture(u, c, powers=1),
+        lambda u, c: th.Mixture(u, None),
+        lambda u, c: th.tradeoff(u, 3),
+        lambda u, c: th.tradeoff(u, c, powers=()),
+        lambda u, c: th.tradeoff(u, c, n=0),
+        lambda u, c: th.tradeoff(u, c).choose(budget="2 cpu-h"),
+        lambda u, c: th.tradeoff(u, c).choose(budget=1e-9),
+        lambda u, c: th.Power(1, low="a"),
+        lambda u, c: th.CostAware(u, c).sample("abc", 0),
+        lambda u, c: th.CostAware(u, c).sample(float("nan"), 0),
+        lambda u, c: th.Pool([(u, 100)], u),
+        lambda u, c: th.Pool([100, 900], u),
+        lambda u, c: th.Pool([(10.7, u)], u),
+    ],
+)
+def test_mistakes_have_a_word(build):
+    with pytest.raises(th.ThriftyError):
+        build(th.Uniform(1, 10), lambda t: t[:, 0])

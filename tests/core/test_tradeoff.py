@@ -48,7 +48,7 @@ def test_choose(table):
         table.choose()
     with pytest.raises(ConfigError, match="no penalty keeps"):
         table.choose(min_ess=1.1)
-    with pytest.raises(ConfigError, match="budget must be > 0"):
+    with pytest.raises(ConfigError, match="budget must be a number > 0"):
         table.choose(budget=-1)
 
 

@@ -97,6 +97,7 @@ def test_pareto_k_finds_the_tail(k: float, rng):
 def test_pareto_k_of_bounded_and_equal_weights(rng):
     assert th.pareto_k(np.log(rng.uniform(1, 2, 5000))) < 0.1
     assert th.pareto_k(np.zeros(100)) == -np.inf
+    assert th.pareto_k(np.r_[np.zeros(950), np.full(50, np.log(10.0))]) == -np.inf  # a capped penalty
     assert np.isnan(th.pareto_k(np.zeros(10)))
 
 

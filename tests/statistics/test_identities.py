@@ -223,6 +223,12 @@ def test_closed_forms_against_quadrature(power: float, k: float):
     assert closed_form.ceiling(low, high, power=power, slope=slope) == pytest.approx(root, rel=1e-6)
 
 
+def test_closed_form_next_to_the_logarithm():
+    exact = np.log(10) / 9
+    for k in (1.0, np.nextafter(1, 2), 1 + 1e-12, 1 - 1e-9):
+        assert closed_form.normaliser(1, 10, k) == pytest.approx(exact, rel=1e-8)
+
+
 def test_closed_form_with_an_offset():
     low, high, k = 1.0, 4.0, 1.7
     b = quad(lambda t: (2 * t + 3) ** -k, low, high)[0] / (high - low)

@@ -31,6 +31,7 @@ _PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's no
 _REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
 _FOLDS = 10
 _ROUNDS, _FOLD_ROUNDS = 40, 10  # of gamma scoring, at half steps; a fold starts from the whole fit
+_CAP = 30.0  # and in the total: one timing of a thousand times its worth is the machine's, not the model's
 _FAR = 10.0  # a run this many times its expectation counts no more than that in one round
 _CHUNK = 8192  # rows predicted at once, so that they stay in cache
 
@@ -168,7 +169,7 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
     (fit, _), predicted = fits[chosen], held_out[chosen]
     mean_fit = _towards_mean(fit, theta, seconds, rounds=_ROUNDS)
     expected = np.exp(_held_out_mean(mean_fit, theta, seconds, groups))
-    total = float(seconds.sum() / expected.sum())
+    total = float(np.minimum(seconds, _CAP * expected).sum() / expected.sum())
     residual = log_cost - predicted
     spread = float(residual.std())
     return FittedCost(
@@ -188,11 +189,12 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
 def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
     table = rows(theta)
     try:
-        costs = np.asarray(seconds, dtype=np.float64).reshape(-1)
+        costs = np.asarray(seconds, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise CostError(f"costs are not numbers: {error}", code="C01") from None
-    if len(costs) != len(table):
-        raise CostError(f"{len(costs)} costs for {len(table)} rows of theta", code="C01")
+    costs = costs[:, 0] if costs.ndim == 2 and costs.shape[1] == 1 else costs
+    if costs.shape != (len(table),):
+        raise CostError(f"costs have shape {costs.shape} for {len(table)} rows of theta", code="C01")
     if not np.isfinite(table).all():
         row = int(np.flatnonzero(~np.isfinite(table).all(1))[0])
         raise CostError(f"theta is not finite at row {row}: {table[row].tolist()}", code="C01")
@@ -220,8 +222,14 @@ def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
         # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
         degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
         return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
-    if not hasattr(model, "fit"):
-        raise CostError(f"model {model!r} has no fit(theta, log_cost, groups)", code="C10")
+    if isinstance(model, type):
+        raise CostError(f"model {model.__name__} is a class", code="C10", fix=f"call it: th.{model.__name__}()")
+    if not isinstance(model, Polynomial | GaussianProcess):
+        raise CostError(
+            f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
+            code="C10",
+            fix="any other model is welcome as the cost itself: a callable (n, p) -> (n,)",
+        )
     return [model]
 
 
@@ -308,7 +316,11 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
         kinds = {"polynomial": PolynomialFit, "gaussian_process": GaussianProcessFit}
         fit = kinds[data["log_fit"]["kind"]].from_dict(data["log_fit"])
         numbers = {k: data[k] for k in ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")}
-        return FittedCost(log_fit=fit, **numbers)
+        cost = FittedCost(log_fit=fit, **numbers)
+        if not (0 < cost.scale < np.inf and 0 < cost.low <= cost.high < np.inf):
+            raise ValueError(f"scale {cost.scale!r}, range {cost.low!r} to {cost.high!r}")
+        cost(fit.scaling.centre[None])  # shapes fit together
+        return cost
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CostError):
             raise

@@ -20,6 +20,7 @@ from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError
 from thrifty.types import Array, frozen
 
+EXACT = 400  # rows up to which every one is a centre: above, the cubic cost of the likelihood is felt
 _CHUNK = 512  # rows per kernel block: 512 x 200 float32 stays in the second-level cache
 
 
@@ -40,19 +41,21 @@ class GaussianProcess:
     inducing: int = 200
 
     def __post_init__(self) -> None:
-        if int(self.inducing) != self.inducing or self.inducing < 10:
-            raise CostError(f"inducing must be a whole number >= 10, got {self.inducing}", code="C10")
+        if not isinstance(self.inducing, int | np.integer) or self.inducing < 10:
+            raise CostError(f"inducing must be a whole number >= 10, got {self.inducing!r}", code="C10")
 
     def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> GaussianProcessFit:
         """Maximise the marginal likelihood, then solve for the mean."""
         scaling = Scaling.of(theta)
         inputs = scaling(theta)
         n = len(inputs)
-        some = np.arange(n)
-        if n > 400:  # the cubic cost of the likelihood begins to be felt
+        some = slice(None)
+        if n > EXACT:
             some = np.sort(np.random.default_rng(0).permutation(n)[: self.inducing])
         lengths, variance, noise = _hyperparameters(inputs[some], log_cost[some])
-        return _solver(scaling, inputs[some] / lengths, inputs / lengths, (lengths, variance, noise))(log_cost)
+        inputs = inputs / lengths
+        centres = inputs if n <= EXACT else inputs[some]
+        return _solver(scaling, centres, inputs, (lengths, variance, noise))(log_cost)
 
 
 def _hyperparameters(inputs: Array, log_cost: Array) -> tuple[Array, float, float]:
@@ -84,7 +87,7 @@ def _solver(
 ) -> Callable[[Array], GaussianProcessFit]:
     """Alpha as a function of the target: exact with all rows as centres, by subset of regressors otherwise."""
     lengths, variance, noise = settings
-    if len(centres) == len(inputs):
+    if centres is inputs:
         gram = variance * _kernel(inputs, inputs) + (noise + 1e-10 * variance) * np.eye(len(inputs))
         factor = np.linalg.cholesky(gram)
 
@@ -121,16 +124,18 @@ class GaussianProcessFit:
     noise: float
 
     def __call__(self, theta: Array) -> Array:
-        """Predicted log cost (n,), in float32 chunks (error about 2e-4, the same at every call)."""
+        """Predicted log cost (n,), in float32 chunks where that is good to 1e-3, in float64 where it is not."""
         # one product gives -|x - z|^2/2: inputs carry (x, -|x|^2/2, 1), centres (z, 1, -|z|^2/2)
         z = self.centres
         centres = np.concatenate([z, np.ones((len(z), 1)), -0.5 * (z**2).sum(1, keepdims=True)], axis=1)
-        right = np.ascontiguousarray(centres.T, dtype=np.float32)
-        alpha = self.alpha.astype(np.float32)
+        # a noise-free fit has huge coefficients that cancel: single precision would lose the digits
+        precision = np.float32 if np.abs(self.alpha).sum() < 1e3 else np.float64
+        right = np.ascontiguousarray(centres.T, dtype=precision)
+        alpha = self.alpha.astype(precision)
         out = np.empty(len(theta))
         rows_at_once = min(_CHUNK, len(theta))
-        left = np.ones((rows_at_once, right.shape[0]), dtype=np.float32)
-        buffer = np.empty((rows_at_once, len(z)), dtype=np.float32)  # a fresh block per chunk would fault its pages
+        left = np.ones((rows_at_once, right.shape[0]), dtype=precision)
+        buffer = np.empty((rows_at_once, len(z)), dtype=precision)  # a fresh block per chunk would fault its pages
         for start in range(0, len(theta), _CHUNK):
             inputs = self.scaling(theta[start : start + _CHUNK]) / self.lengths
             part = left[: len(inputs)]
@@ -144,7 +149,7 @@ class GaussianProcessFit:
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], GaussianProcessFit]:
         """The same hyperparameters on other rows, with at least this noise, as a function of the target there."""
         inputs = self.scaling(theta) / self.lengths
-        centres = inputs if len(inputs) <= 400 else self.centres
+        centres = inputs if len(inputs) <= EXACT else self.centres
         return _solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
 
     def to_dict(self) -> dict[str, Any]:

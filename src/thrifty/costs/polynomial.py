@@ -15,6 +15,7 @@ from thrifty.errors import CostError
 from thrifty.types import Array, frozen
 
 _RIDGES = np.logspace(-6, 2, 17)  # of standardised features; chosen by leave-one-out error
+_TUNING = 1000  # rows used for that choice
 
 
 def monomials(dim: int, degree: int) -> list[tuple[int, ...]]:
@@ -47,8 +48,9 @@ class Polynomial:
     degree: int = 2
 
     def __post_init__(self) -> None:
-        if int(self.degree) != self.degree or not 0 <= self.degree <= 6:
-            raise CostError(f"degree must be a whole number from 0 to 6, got {self.degree}", code="C10")
+        if not isinstance(self.degree, int | np.integer) or not 0 <= self.degree <= 6:
+            raise CostError(f"degree must be a whole number from 0 to 6, got {self.degree!r}", code="C10")
+        object.__setattr__(self, "degree", int(self.degree))
 
     def terms(self, dim: int) -> int:
         """Number of coefficients for `dim` parameters."""
@@ -65,6 +67,9 @@ class Polynomial:
         scaling = Scaling.of(theta)
         standard, _ = _standardised(design(scaling(theta), self.degree))
         centred = log_cost - log_cost.mean()
+        if len(centred) > _TUNING:  # the strength of a ridge needs no more rows than that
+            some = np.random.default_rng(0).permutation(len(centred))[:_TUNING]
+            standard, centred, groups = standard[some], centred[some], groups[some]
         ridge = min(_RIDGES, key=lambda r: _left_out_error(standard, centred, r, groups))
         return _fitted(scaling, self.degree, float(ridge), theta)(log_cost)
 
