@@ -31,6 +31,7 @@ SCHEMA = {
 DAMAGE = (
     "malformed",
     "decode to UTF-8",
+    "codec can't decode",
     "not a database",
     "corrupt",
     "file format",
