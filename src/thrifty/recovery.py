@@ -2,9 +2,9 @@
 
 For each parameter, and for the log weight itself (faults act along cost), the weighted distribution function
 of proposal draws is compared with that of plain prior draws, and the other way round. The largest difference D,
-over the largest standard deviation s of the difference, has nearly the Kolmogorov distribution: p = K(D / (2 s)),
-since a Brownian bridge peaks at standard deviation 1/2. The weighted variance at each point is sum w^2 (1{theta <= t} - F)^2, so no
-approximation by an effective sample size is needed.
+over the largest standard deviation s of the difference, has nearly the Kolmogorov distribution, p = K(D / (2 s)),
+since a Brownian bridge peaks at standard deviation 1/2. The weighted variance at each point is
+sum w^2 (1{theta <= t} - F)^2, so no approximation by an effective sample size is needed.
 """
 
 from __future__ import annotations
