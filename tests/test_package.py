@@ -68,6 +68,7 @@ ARROW = [
     ("weights", {"types", "errors"}),
     ("penalties", {"types", "errors"}),
     ("priors", {"types", "errors"}),
+    ("prior_files", {"priors", "types", "errors"}),
     ("closed_form", {"errors"}),
     ("costs", {"costs", "types", "errors"}),
     ("proposals", {"penalties", "priors", "types", "errors"}),
@@ -76,7 +77,7 @@ ARROW = [
     ("kernel_proposal", {"proposals", "penalties", "priors", "types", "errors", "weights"}),
     ("models", {"models", "priors", "types", "errors"}),
     ("metrics", {"metrics", "weights", "types", "errors"}),
-    ("inference", {"inference", "posteriors", "weights", "priors", "types", "errors", "version"}),
+    ("inference", {"inference", "prior_files", "posteriors", "weights", "priors", "types", "errors", "version"}),
 ]
 
 # Methods that steer their own simulations are proposals as well as inference.

@@ -189,7 +189,7 @@ class KernelProposal:
                 code="C08",
                 fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
             )
-        from thrifty.inference.prior_files import prior_to_dict
+        from thrifty.prior_files import prior_to_dict
 
         return {
             "kind": "kernel",
@@ -205,7 +205,7 @@ class KernelProposal:
     def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
         """The proposal written by `to_dict`."""
         from thrifty.costs import cost_from_dict
-        from thrifty.inference.prior_files import prior_from_dict
+        from thrifty.prior_files import prior_from_dict
 
         written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers
         return cls(

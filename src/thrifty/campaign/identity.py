@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, ThriftyError
+from thrifty.prior_files import prior_from_dict, prior_to_dict
 from thrifty.priors import as_prior
 from thrifty.types import Array, Prior
 
@@ -25,6 +26,7 @@ def describe_prior(prior: Prior) -> dict[str, Any]:
         "high": [str(value) for value in np.asarray(high, dtype=np.float64).tolist()],
         "draws": theta.tolist(),
         "log_prob": density.tolist(),
+        "recipe": prior_to_dict(prior),
     }
 
 
@@ -62,7 +64,7 @@ def check_same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 class StoredPrior:
-    """The prior of a folder opened without one: its names and bounds, but neither draws nor density."""
+    """A prior without numbers, of a folder opened without it: its names and bounds, neither draws nor density."""
 
     def __init__(self, described: dict[str, Any]) -> None:
         self.names = tuple(str(name) for name in described["names"])
@@ -84,5 +86,10 @@ class StoredPrior:
 
 
 def readable_prior(prior: Any, described: dict[str, Any]) -> Prior:
-    """The user's prior, or the description of it that the folder holds."""
-    return StoredPrior(described) if prior is None else as_prior(prior)
+    """The user's prior, or the one whose numbers the folder holds, or what it knows of another."""
+    if prior is not None:
+        return as_prior(prior)
+    try:
+        return prior_from_dict(described.get("recipe") or {})
+    except (ThriftyError, LookupError, TypeError, ValueError):  # not written as numbers, or by a hand of its own
+        return StoredPrior(described)

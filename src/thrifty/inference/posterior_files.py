@@ -22,10 +22,10 @@ from thrifty.inference.ensemble import EnsemblePosterior
 from thrifty.inference.frame import KNOTS, Affine, Frame, Scores
 from thrifty.inference.observation import Reach
 from thrifty.inference.potential import PotentialPosterior
-from thrifty.inference.prior_files import prior_from_dict, prior_to_dict
 from thrifty.inference.settings import TrainingCurve, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Trained
+from thrifty.prior_files import prior_from_dict, prior_to_dict
 from thrifty.priors import as_prior
 from thrifty.types import Prior, Weighting
 from thrifty.version import __version__

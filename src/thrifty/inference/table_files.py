@@ -18,7 +18,6 @@ from thrifty.inference import archive
 from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.distances import Distance, Euclidean, Mahalanobis
 from thrifty.inference.likelihood_posterior import LikelihoodPosterior
-from thrifty.inference.prior_files import prior_from_dict, prior_to_dict
 from thrifty.inference.sample_distances import MMD, Energy, Wasserstein
 from thrifty.inference.scoring_rule import SampleScore, ScaledScore
 from thrifty.inference.synthetic import Gaussian, SemiParametric
@@ -26,6 +25,7 @@ from thrifty.inference.synthetic_likelihood import EachObservation
 from thrifty.inference.tolerance import Tolerance
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.prior_files import prior_from_dict, prior_to_dict
 from thrifty.priors import as_prior
 from thrifty.types import Prior, frozen
 from thrifty.version import __version__
