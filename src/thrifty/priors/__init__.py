@@ -1,0 +1,22 @@
+"""Priors: what thrifty ships, and `as_prior`, which understands everybody else's.
+
+A prior is anything with `sample(n, rng) -> (n, p)`, `log_prob(theta) -> (n,)`, `names`, `dim` and
+`bounds` (see `thrifty.types.Prior`). Uniform, Normal and LogUniform are vectorised over parameters;
+Independent joins scipy's frozen distributions; `as_prior` wraps scipy, torch and sbi objects without
+importing torch.
+"""
+
+from thrifty.priors.adapters import as_prior
+from thrifty.priors.check import check_draws, check_prior, same_prior
+from thrifty.priors.families import Independent, LogUniform, Normal, Uniform
+
+__all__ = [
+    "Independent",
+    "LogUniform",
+    "Normal",
+    "Uniform",
+    "as_prior",
+    "check_draws",
+    "check_prior",
+    "same_prior",
+]

@@ -1,0 +1,96 @@
+"""Whether sampler, density, names and bounds describe one prior."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from thrifty.errors import PriorError
+from thrifty.priors.families import LogUniform, Normal, Uniform
+from thrifty.types import Array, Prior
+
+
+def same_prior(a: Any, b: Any) -> bool:
+    """Whether two priors are one object, or of one kind with equal numbers."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or not isinstance(a, Uniform | LogUniform | Normal):
+        return False
+    return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+
+
+def check_draws(prior: Prior, draws: Any) -> Array:
+    """The draws of a prior (n, p), checked for shape, finiteness and density at the first 200.
+
+    Raises:
+        PriorError: P04 wrong shape or not finite, P05 a draw has zero density or lies outside the bounds.
+    """
+    theta = np.asarray(draws, dtype=np.float64)
+    if theta.ndim != 2 or theta.shape[1] != prior.dim:
+        n = len(theta) if theta.ndim else 0
+        raise PriorError(
+            f"prior.sample({n}) returned shape {theta.shape}, expected ({n}, {prior.dim})"
+            f" for parameters {', '.join(prior.names)}",
+            code="P04",
+        )
+    if not np.isfinite(theta).all():
+        raise PriorError(f"prior.sample({len(theta)}) returned values that are not finite", code="P04")
+    some = theta[:200]
+    density = np.asarray(prior.log_prob(some), dtype=np.float64)
+    if density.shape != (len(some),):
+        raise PriorError(
+            f"prior.log_prob of {len(some)} parameters returned shape {density.shape}, expected ({len(some)},)",
+            code="P04",
+        )
+    bad = ~(density > -np.inf)
+    if bad.any():
+        raise PriorError(
+            f"{int(bad.sum())} of {len(some)} prior draws have zero density, first at theta={some[bad][0].tolist()}",
+            code="P05",
+            why="sample() and log_prob() describe different priors",
+        )
+    low, high = prior.bounds
+    outside = ((theta < low) | (theta > high)).any(1)
+    if outside.any():
+        raise PriorError(f"prior draw {theta[outside][0].tolist()} lies outside prior.bounds", code="P05")
+    return theta
+
+
+def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
+    """Draw n parameters and make sure that sampler, density, names and bounds describe one prior.
+
+    Shape is tested over boxes round a few draws: the share of other draws in a box must be the integral of the density
+    over it, within six standard errors of both.
+
+    Raises:
+        PriorError: P04 wrong shape, P05 sampler and density disagree, P08 a parameter never varies.
+    """
+    rng = np.random.default_rng(seed)
+    theta = check_draws(prior, prior.sample(n, rng))
+    for name, column in zip(prior.names, theta.T, strict=True):
+        if np.ptp(column) == 0:
+            raise PriorError(
+                f"prior {name!r} has zero width: every draw is {column[0]:g}",
+                code="P08",
+                fix="make it a fixed argument of the simulator",
+            )
+    chosen, others = theta[: n // 2], theta[n // 2 :]
+    spread = np.subtract(*np.quantile(chosen, [0.75, 0.25], axis=0))
+    spread = np.where(spread > 0, spread, np.ptp(chosen, axis=0))
+    for centre in chosen[:8]:
+        distance = np.abs((chosen - centre) / spread).max(1)
+        half = np.quantile(distance, 0.2) * spread  # a fifth of the draws
+        low, high = np.maximum(centre - half, prior.bounds[0]), np.minimum(centre + half, prior.bounds[1])
+        drawn = ((others >= low) & (others <= high)).all(1).mean()
+        points = low + (high - low) * rng.random((4000, prior.dim))
+        density = np.exp(np.asarray(prior.log_prob(points)) + np.log(high - low).sum())
+        error = np.hypot(np.sqrt(0.16 / len(others)), density.std() / np.sqrt(len(points)))
+        if not abs(density.mean() - drawn) < 6 * error:
+            raise PriorError(
+                f"prior draws and density disagree: {drawn:.1%} of the draws lie within {half.round(3).tolist()} of"
+                f" {centre.round(3).tolist()}, where the density integrates to {density.mean():.1%}",
+                code="P05",
+                why="sample() and log_prob() describe different priors, or the density is not normalised",
+            )

@@ -1,0 +1,262 @@
+"""thrifty's own priors: independent uniform, log-uniform, normal, or scipy's frozen distributions by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import PriorError
+from thrifty.types import Array, frozen, rows
+
+_SAFE_NAME = re.compile(r"[^\W\d]\w*")
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+def checked_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
+    """Names of `dim` parameters: safe, different, or made up."""
+    if names is None or len(names) == 0:
+        return tuple(f"theta_{i + 1}" for i in range(dim)) if dim > 1 else ("theta",)
+    if isinstance(names, str):
+        names = [names]
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name):
+            raise PriorError(f"names may use letters, digits and _, and start with a letter; got {name!r}", code="P06")
+        if name in names[:i]:
+            raise PriorError(f"parameter name {name!r} is used twice", code="P06", fix="give each its own name")
+    if len(names) != dim:
+        raise PriorError(f"{len(names)} names for {dim} parameters: {', '.join(names)}", code="P06")
+    return tuple(names)
+
+
+def _vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Array]]:
+    """Broadcast the settings of a prior to one length, and check that all are finite numbers."""
+    try:
+        settings = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in named.values()))
+    except (TypeError, ValueError) as error:
+        shapes = ", ".join(f"{k} {np.shape(v)}" for k, v in named.items())
+        raise PriorError(f"cannot read {shapes} as vectors of one length: {error}", code="P02") from None
+    if settings[0].ndim != 1 or settings[0].size == 0:
+        raise PriorError(f"{next(iter(named))} must be a vector, got shape {settings[0].shape}", code="P02")
+    checked = checked_names(names, len(settings[0]))
+    for label, values in zip(named, settings, strict=True):
+        for name, value in zip(checked, values, strict=True):
+            if not np.isfinite(value):
+                raise PriorError(f"prior {name!r}: {label} must be a finite number, got {value}", code="P02")
+    return checked, [frozen(v) for v in settings]
+
+
+def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
+    for name, a, b in zip(names, low.tolist(), high.tolist(), strict=True):
+        if not np.isfinite(b - a):
+            raise PriorError(f"prior {name!r}: the width from {a:g} to {b:g} overflows", code="P02")
+        if a == b:
+            raise PriorError(
+                f"prior {name!r} has zero width (low = high = {a:g})",
+                code="P08",
+                fix="make it a fixed argument of the simulator",
+            )
+        if a > b:
+            raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="P01", fix="swap them")
+
+
+@dataclass(frozen=True, eq=False)
+class Uniform:
+    """Independent uniform parameters on [low, high].
+
+    Example:
+        >>> prior = Uniform(low=[0.1, 0.1], high=[1, 1], names=["beta", "gamma"])
+        >>> prior.dim, prior.sample(3, np.random.default_rng(0)).shape
+        (2, (3, 2))
+    """
+
+    low: Array
+    high: Array
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names, (low, high) = _vectors({"low": self.low, "high": self.high}, self.names)
+        _check_interval(names, low, high)
+        _set(self, names=names, low=low, high=high)
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The box."""
+        return self.low, self.high
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p)."""
+        draws = np.random.default_rng(rng).random((n, self.dim))
+        draws *= self.high - self.low
+        draws += self.low
+        return draws
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """-log volume inside the box, -inf outside."""
+        theta = rows(theta, dim=self.dim)
+        inside = ((theta >= self.low) & (theta <= self.high)).all(1)
+        return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class LogUniform:
+    """Independent parameters whose logarithm is uniform on [log low, log high].
+
+    Example:
+        >>> LogUniform(1e-3, 1e3, names=["rate"]).log_prob([[1.0]]).round(3).tolist()
+        [-2.626]
+    """
+
+    low: Array
+    high: Array
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names, (low, high) = _vectors({"low": self.low, "high": self.high}, self.names)
+        for name, a in zip(names, low, strict=True):
+            if a <= 0:
+                raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="P02")
+        _check_interval(names, low, high)
+        _set(self, names=names, low=low, high=high)
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The box."""
+        return self.low, self.high
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p)."""
+        low, high = np.log(self.low), np.log(self.high)
+        draws = np.exp(low + (high - low) * np.random.default_rng(rng).random((n, self.dim)))
+        return np.clip(draws, self.low, self.high)  # rounding must not leave the box
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Minus the sum of log theta and of log log(high/low) inside the box, -inf outside."""
+        theta = rows(theta, dim=self.dim)
+        inside = ((theta >= self.low) & (theta <= self.high)).all(1)
+        scale = np.log(np.log(self.high) - np.log(self.low)).sum()
+        return np.where(inside, -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Independent normal parameters.
+
+    Example:
+        >>> Normal([0.0, 1.0], [1.0, 2.0], names=["a", "b"]).dim
+        2
+    """
+
+    mean: Array
+    sd: Array
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names, (mean, sd) = _vectors({"mean": self.mean, "sd": self.sd}, self.names)
+        for name, value in zip(names, sd, strict=True):
+            if value <= 0:
+                raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="P02")
+        _set(self, names=names, mean=mean, sd=sd)
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The whole space."""
+        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p)."""
+        return self.mean + self.sd * np.random.default_rng(rng).standard_normal((n, self.dim))
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Sum of normal log densities."""
+        z = (rows(theta, dim=self.dim) - self.mean) / self.sd
+        return -0.5 * (z**2).sum(1) - np.log(self.sd).sum() - 0.5 * self.dim * _LOG_2PI
+
+
+@dataclass(frozen=True, eq=False)
+class Independent:
+    """Independent parameters, each with its own scipy frozen distribution.
+
+    Example:
+        >>> from scipy import stats
+        >>> prior = Independent({"rate": stats.gamma(2.0), "shift": stats.norm(0, 3)})
+        >>> prior.names, prior.bounds[0].tolist()
+        (('rate', 'shift'), [0.0, -inf])
+    """
+
+    marginals: Mapping[str, Any]
+    names: tuple[str, ...] = field(init=False, default=())
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.marginals, Mapping) or not self.marginals:
+            raise PriorError(
+                f"expected a dict of name -> scipy frozen distribution, got {self.marginals!r}", code="P03"
+            )
+        names = checked_names(list(self.marginals), len(self.marginals))
+        for name, marginal in self.marginals.items():
+            if not (hasattr(marginal, "rvs") and hasattr(marginal, "support")):
+                raise PriorError(
+                    f"prior {name!r}: {marginal!r} has no sample method (rvs)",
+                    code="P03",
+                    why="thrifty needs to draw from it",
+                    fix=f'use a frozen scipy distribution, e.g. {{"{name}": scipy.stats.norm(0, 1)}}',
+                )
+            if not hasattr(marginal, "logpdf"):
+                raise PriorError(
+                    f"prior {name!r}: {marginal!r} is discrete; thrifty's priors have densities", code="P07"
+                )
+            low, high = marginal.support()
+            if np.isnan(low) or np.isnan(high):
+                raise PriorError(
+                    f"prior {name!r}: scipy rejects these settings (support {low} to {high})",
+                    code="P02",
+                    fix="check scale > 0 and the shape parameters",
+                )
+        _set(self, names=names, marginals=dict(self.marginals))
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """The support of each distribution."""
+        ends = np.array([self.marginals[name].support() for name in self.names], dtype=np.float64)
+        return ends[:, 0], ends[:, 1]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p)."""
+        rng = np.random.default_rng(rng)
+        return np.column_stack([self.marginals[name].rvs(size=n, random_state=rng) for name in self.names])
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Sum of the marginal log densities."""
+        theta = rows(theta, dim=self.dim)
+        return sum(
+            (self.marginals[name].logpdf(theta[:, i]) for i, name in enumerate(self.names)), np.zeros(len(theta))
+        )
+
+
+def _set(instance: object, **values: object) -> None:
+    for label, value in values.items():
+        object.__setattr__(instance, label, value)

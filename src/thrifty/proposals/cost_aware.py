@@ -1,0 +1,221 @@
+"""The proposal prior(theta)/(B g(cost(theta))), sampled exactly by rejection from the prior."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import CostError, PenaltyError, warn
+from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
+from thrifty.priors import as_prior
+from thrifty.proposals.reference import Normaliser, log_mean_exp, normaliser_of, priced, reference_for, whole
+from thrifty.types import Array, Cost, Draws, Penalty, Prior, rows
+
+BLOCK = 65_536  # candidates per random stream: amortises the set-up of a stream, and half a megabyte stays in cache
+COLLAPSED = 0.02  # effective share of draws below which they are hardly worth drawing
+RARE, HOPELESS = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
+
+
+@dataclass(frozen=True, eq=False)
+class CostAware:
+    """The proposal prior(theta) / (B g(cost(theta))).
+
+    Args:
+        prior: The target; anything `as_prior` reads.
+        cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
+        penalty: g; a number k means z^k.
+        log_b: log B where it is known already; estimated from prior draws otherwise.
+
+    Example:
+        >>> q = CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
+        >>> draws = q.sample(1000, 0)
+        >>> bool(draws.theta.mean() < 4.5), bool(abs(th.estimate(draws.theta, draws.log_weights).mean[0] - 5.5) < 0.5)
+        (True, True)
+        >>> round(q.gain * q.ess_fraction, 9)  # exactly 1 for g(z) = z
+        1.0
+    """
+
+    prior: Prior
+    cost: Cost
+    penalty: Penalty = field(default_factory=lambda: Power(0.5))
+    log_b: float | None = None
+    _costs: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        penalty = as_penalty(self.penalty)
+        object.__setattr__(self, "penalty", penalty)
+        penalty = penalty.floored(float(self._reference.min()))
+        check_penalty(penalty, np.quantile(self._reference, np.linspace(0, 1, 257)))
+        object.__setattr__(self, "penalty", penalty)
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """Log B."""
+        return float(log_mean_exp(-self._log_g)) if self.log_b is None else self.log_b
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.prior.names
+
+    @cached_property
+    def _log_g(self) -> Array:
+        return self.penalty.log(self._reference)
+
+    @cached_property
+    def _reference(self) -> Array:
+        return reference_for(self.prior, self.cost, [self.penalty]) if self._costs is None else self._costs
+
+    @cached_property
+    def _log_g_min(self) -> float:
+        low = self.penalty.low
+        return float(self.penalty.log(np.array([low if low is not None else self._reference.min()]))[0])
+
+    @cached_property
+    def acceptance(self) -> float:
+        """Share of prior draws that the sampler accepts, g_min B."""
+        return float(np.exp(self._log_g_min + log_mean_exp(-self._log_g)))
+
+    @cached_property
+    def normaliser(self) -> Normaliser:
+        """B = E_prior[1/g], estimated from free prior draws, with its standard error."""
+        return normaliser_of(self._log_g)
+
+    @cached_property
+    def gain(self) -> float:
+        """CG = E[c] E[1/g] / E[c/g]: cost per draw of the prior over that of the proposal."""
+        log_c = np.log(self._reference)
+        return float(np.exp(log_mean_exp(log_c) + log_mean_exp(-self._log_g) - log_mean_exp(log_c - self._log_g)))
+
+    @cached_property
+    def ess_fraction(self) -> float:
+        """ESS/n = 1 / (E[g] E[1/g]): effective draws per draw."""
+        return float(np.exp(-log_mean_exp(self._log_g) - log_mean_exp(-self._log_g)))
+
+    @cached_property
+    def expected_cost(self) -> float:
+        """Expected cost of one draw, E[c/g] / E[1/g]."""
+        log_c = np.log(self._reference)
+        return float(np.exp(log_mean_exp(log_c - self._log_g) - log_mean_exp(-self._log_g)))
+
+    def log_weight(self, theta: npt.ArrayLike) -> Array:
+        """Log g(cost(theta)) (n,): log prior over proposal, up to the constant log B."""
+        theta = rows(theta, dim=self.prior.dim)
+        return self.penalty.log(priced(self.cost, theta))
+
+    def log_ratio(self, theta: npt.ArrayLike) -> Array:
+        """Log proposal over prior density (n,), normalised through the estimated B."""
+        return -self.log_weight(theta) - self.log_normaliser
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Log density (n,), normalised through the estimated B."""
+        theta = rows(theta, dim=self.prior.dim)
+        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
+        inside = out > -np.inf
+        out[inside] += self.log_ratio(theta[inside])
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
+        """Draw n parameters exactly, with their log weights.
+
+        Candidates come in blocks with one random stream each, so that the first draws do not depend on n. Without a
+        penalty the draws are the prior's own.
+
+        Raises:
+            PenaltyError: G04, fewer than one in a million candidates would be accepted.
+        """
+        n = whole(n)
+        rng = np.random.default_rng(rng)
+        if isinstance(self.penalty, Constant) or (isinstance(self.penalty, Power) and self.penalty.k == 0):
+            theta = np.asarray(self.prior.sample(n, rng), dtype=np.float64)
+            return Draws(theta=theta, log_weights=np.zeros(n), names=self.names, proposal=self)
+        self._check_acceptance()
+        return self._draw(n, rng)
+
+    def _draw(self, n: int, rng: np.random.Generator) -> Draws:
+        entropy = rng.integers(2**63, size=2).tolist()
+        kept_theta: list[Array] = []
+        kept_log_g: list[Array] = []
+        pivot, most = self._squeeze
+        found = block = 0
+        while found < n:
+            stream = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(block,)))
+            theta = np.asarray(self.prior.sample(BLOCK, stream), dtype=np.float64)
+            costs, u = priced(self.cost, theta), stream.random(BLOCK)
+            maybe = np.flatnonzero((costs <= pivot) | (u <= most))
+            log_g = self.penalty.log(costs[maybe])
+            excess = log_g - self._log_g_min
+            if len(excess) and excess.min() < -1e-9:
+                raise PenaltyError(
+                    f"penalty {self.penalty} falls to {np.exp(excess.min()):.3g} of its value at its floor",
+                    code="G09",
+                    why="acceptance would exceed one and the draws would not follow the proposal",
+                    fix="clip the cost inside the penalty, as th.Power(k, low=...) does",
+                )
+            with np.errstate(divide="ignore"):
+                accepted = -np.log(u[maybe]) >= excess  # u <= g_min/g
+            kept = maybe[accepted]
+            kept_theta.append(theta[kept])
+            kept_log_g.append(log_g[accepted])
+            found += len(kept)
+            block += 1
+        theta = np.concatenate(kept_theta)[:n] if kept_theta else np.empty((0, self.prior.dim))
+        log_g = np.concatenate(kept_log_g)[:n] if kept_log_g else np.empty(0)
+        return Draws(theta=theta, log_weights=log_g, names=self.names, proposal=self)
+
+    @cached_property
+    def _squeeze(self) -> tuple[float, float]:
+        """A cost, and the highest acceptance above it: g does not decrease, so a larger u is refused unlooked at.
+
+        Chosen to leave the fewest candidates for the exact test.
+        """
+        levels = np.linspace(0, 1, 65)
+        pivots = np.quantile(self._reference, levels)
+        most = np.exp(np.minimum(self._log_g_min - self.penalty.log(pivots), 0.0))
+        best = int(np.argmin(levels + (1 - levels) * most))
+        return float(pivots[best]), float(most[best])
+
+    def _check_acceptance(self) -> None:
+        if self.acceptance >= RARE:
+            if self.ess_fraction < COLLAPSED:
+                warn(
+                    f"[G03] the penalty {self.penalty} keeps {self.ess_fraction:.1%} effective draws:"
+                    f" 10,000 count as {10_000 * self.ess_fraction:,.0f}\n  fix: th.Power(0.5), or th.Mixture",
+                    stacklevel=4,
+                )
+            return
+        costs = self._reference
+        floor = float(np.quantile(costs, 0.01))
+        raised = float(np.exp(log_mean_exp(np.minimum(self.penalty.log(np.full(1, floor)) - self._log_g, 0.0))))
+        what = f"1 in {_short(1 / self.acceptance)} prior draws is accepted under the penalty {self.penalty}"
+        fix = (
+            f"raise the floor: low={floor:.3g} (the cheapest 1 % of the prior) accepts 1 in {_short(1 / raised)};"
+            " or use a gentler penalty, th.Power(0.5)"
+        )
+        if self.acceptance < HOPELESS:
+            raise PenaltyError(what, code="G04", why="drawing would take longer than simulating", fix=fix)
+        warn(f"[G04] {what}\n  fix: {fix}", stacklevel=4)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, where the cost model has them; the prior is given again on loading."""
+        if not hasattr(self.cost, "to_dict"):
+            raise CostError(
+                "the cost is a function and cannot be saved as plain numbers",
+                code="C08",
+                fix="fit it with th.fit_cost, or keep the log_weights that came with the draws",
+            )
+        return {
+            "kind": "cost_aware",
+            "cost": self.cost.to_dict(),  # type: ignore[attr-defined]
+            "penalty": penalty_to_dict(self.penalty),
+            "log_normaliser": self.log_normaliser,
+        }
+
+
+def _short(value: float) -> str:
+    return f"{value / 1e6:.2g} million" if value >= 1e6 else f"{value:,.0f}"

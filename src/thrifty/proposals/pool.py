@@ -1,0 +1,107 @@
+"""Joint weights of draws from several known proposals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import WeightError, warn
+from thrifty.priors import as_prior, same_prior
+from thrifty.proposals.reference import Normaliser, whole
+from thrifty.types import Array, Prior, rows
+
+UNKNOWN = 0.03  # relative error of B above which a pool's joint weights deserve a word
+
+
+@runtime_checkable
+class _KnownRatio(Protocol):
+    def log_ratio(self, theta: npt.ArrayLike) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Joint weights of draws from several known proposals: pilot, campaign, top-ups.
+
+    The pool of n_j draws from q_j counts as drawn from sum_j (n_j/n) q_j, so each draw weighs
+    prior/sum_j (n_j/n) q_j, whatever component it came from. Adding a proposal re-weights the pool; it never
+    touches a draw.
+
+    Args:
+        parts: Pairs (n_j, proposal_j); a prior stands for itself, any other object needs `log_prob`.
+        prior: The target.
+
+    Example:
+        >>> prior = th.Uniform(1, 10)
+        >>> q = th.CostAware(prior, lambda t: t[:, 0], th.Power(1))
+        >>> pool = Pool([(100, prior), (900, q)], prior)
+        >>> bool(np.exp(pool.log_weight([[10.0]]))[0] < 10.0)  # at most n over the number of prior draws
+        True
+    """
+
+    parts: tuple[tuple[int, Any], ...]
+    prior: Prior
+
+    def __post_init__(self) -> None:
+        try:
+            parts = tuple((whole(count), proposal) for count, proposal in self.parts)
+        except (TypeError, ValueError):
+            raise WeightError(
+                f"a pool takes pairs (number of draws, proposal), got {self.parts!r}", code="W05"
+            ) from None
+        if not parts or sum(count for count, _ in parts) == 0:
+            raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="W05")
+        object.__setattr__(self, "parts", parts)
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        for _, proposal in parts:
+            error = getattr(proposal, "normaliser", Normaliser(1.0, 0.0))
+            if len(parts) > 1 and error.relative > UNKNOWN:
+                warn(
+                    f"[W07] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only, and joint"
+                    " weights rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
+                    stacklevel=4,
+                )
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """n_j/n."""
+        total = sum(count for count, _ in self.parts)
+        return tuple(count / total for count, _ in self.parts)
+
+    def log_weight(self, theta: npt.ArrayLike) -> Array:
+        """Log prior over pool density (n,)."""
+        return -self.log_ratio(theta)
+
+    def log_ratio(self, theta: npt.ArrayLike) -> Array:
+        """Log pool over prior density (n,)."""
+        theta = rows(theta, dim=self.prior.dim)
+        terms = [
+            np.log(share) + self._log_ratio_of(proposal, theta)
+            for share, (_, proposal) in zip(self.shares, self.parts, strict=True)
+            if share > 0
+        ]
+        return np.logaddexp.reduce(terms, axis=0)
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Log density of the pool (n,)."""
+        theta = rows(theta, dim=self.prior.dim)
+        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
+        inside = out > -np.inf
+        out[inside] += self.log_ratio(theta[inside])
+        return out
+
+    def _log_ratio_of(self, proposal: Any, theta: Array) -> Array:
+        if same_prior(proposal, self.prior):
+            return np.zeros(len(theta))
+        # a ratio is against the proposal's own prior: of use only where that is the pool's
+        if isinstance(proposal, _KnownRatio) and same_prior(getattr(proposal, "prior", self.prior), self.prior):
+            return proposal.log_ratio(theta)
+        density: Any = proposal if hasattr(proposal, "log_prob") else as_prior(proposal)
+        return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, where every part has them."""
+        parts = [{"kind": "prior"} if same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
+        return {"kind": "pool", "counts": [count for count, _ in self.parts], "parts": parts}

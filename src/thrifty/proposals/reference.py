@@ -1,0 +1,112 @@
+"""What is known before any run: costs at free prior draws, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from thrifty.errors import CostError, PenaltyError
+from thrifty.penalties import check_penalty
+from thrifty.priors import check_draws
+from thrifty.types import Array, Cost, Penalty, Prior
+
+REFERENCE = 2**17  # free prior draws behind floor, gain, efficiency and B: B within 0.3 % for usual penalties
+FINE = 2**20  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
+ROUGH = 0.01  # relative error of B above which more are drawn
+_REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on luck
+
+
+class Normaliser(NamedTuple):
+    """B = E_prior[1/g(c)] and its standard error."""
+
+    value: float
+    se: float
+
+    @property
+    def relative(self) -> float:
+        """Standard error over value."""
+        return self.se / self.value
+
+
+def normaliser_of(log_g: Array) -> Normaliser:
+    """B and its standard error from log g at prior draws (n,)."""
+    inverse = np.exp(log_g.min() - log_g)
+    scale = np.exp(-log_g.min())
+    return Normaliser(float(inverse.mean() * scale), float(inverse.std() / np.sqrt(inverse.size) * scale))
+
+
+def priced(cost: Cost, theta: Array) -> Array:
+    """Cost of each row, checked to be positive and finite (n,)."""
+    guarded = theta.view()
+    guarded.setflags(write=False)  # a cost that works in place must not move the draws
+    try:
+        values = np.asarray(cost(guarded), dtype=np.float64)
+    except ValueError as error:
+        if "read-only" in str(error):
+            raise CostError(
+                "the cost function changes its input array", code="C13", fix="work on a copy: theta = theta.copy()"
+            ) from None
+        if "could not convert" in str(error):
+            raise CostError(f"the cost function does not return numbers: {error}", code="C02") from None
+        raise
+    if values.shape != (len(theta),):
+        raise CostError(
+            f"cost(theta) returned shape {values.shape} for {len(theta)} parameters, expected ({len(theta)},)",
+            code="C02",
+            fix="a cost takes a table (n, p) and returns one number per row, e.g. lambda t: 1 + t[:, 0]",
+        )
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        i = int(np.flatnonzero(bad)[0])
+        raise CostError(
+            f"cost(theta) = {values[i]:g} at theta = {theta[i].tolist()} ({int(bad.sum())} of {len(theta)} such);"
+            " it must be positive and finite everywhere in the prior",
+            code="C02",
+            fix="fit the logarithm of cost (th.fit_cost does), or clip the function",
+        )
+    return values
+
+
+def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
+    """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
+    if not callable(cost):
+        raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="C02")
+    theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
+    costs = priced(cost, theta)
+    again = priced(cost, theta[:256])
+    if not np.allclose(again, costs[:256], rtol=0.01, atol=0):
+        i = int(np.argmax(np.abs(np.log(again / costs[:256]))))
+        raise CostError(
+            f"cost(theta) = {costs[i]:.4g} and then {again[i]:.4g} at the same theta = {theta[i].tolist()}",
+            code="C12",
+            why="a cost that changes between calls draws by one value and weighs by another",
+            fix="fit a frozen model: th.fit_cost(theta, seconds)",
+        )
+    return costs
+
+
+def reference_for(prior: Prior, cost: Cost, penalties: Sequence[Penalty]) -> Array:
+    """Reference costs, more of them where a penalty's normaliser would be rough."""
+    costs = reference_costs(prior, cost)
+    penalties = [p.floored(float(costs.min())) for p in penalties]
+    for penalty in penalties:
+        check_penalty(penalty, np.quantile(costs, np.linspace(0, 1, 257)))
+    if all(normaliser_of(p.log(costs)).relative < ROUGH for p in penalties):
+        return costs
+    return reference_costs(prior, cost, n=FINE)
+
+
+def log_mean_exp(values: Array) -> float:
+    """Log of the mean of exp(values)."""
+    top = values.max()
+    return float(top + np.log(np.mean(np.exp(values - top))))
+
+
+def whole(n: int) -> int:
+    """A number of draws, or an error."""
+    whole = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool) and np.isfinite(n)
+    if not whole or int(n) != n or n < 0:
+        raise PenaltyError(f"the number of draws must be a whole number >= 0, got {n!r}", code="G08")
+    return int(n)
