@@ -60,7 +60,7 @@ def draws_recover(draws: Draws, prior: Prior, *, seed: int) -> float:
     penalties leave only the second, whose weights are bounded. Stored weights must equal the function in any case.
     """
     if len(draws) == 0:
-        raise DataError("no draws to check", code="D12")
+        raise DataError("no draws to check", code="D23")
     plain = np.asarray(prior.sample(len(draws), np.random.default_rng(seed)), dtype=np.float64)
     columns: list[tuple[Array, Array]] = list(zip(draws.theta.T, plain.T, strict=True))
     p: list[float] = []

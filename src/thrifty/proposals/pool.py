@@ -59,7 +59,7 @@ class Pool:
             error = getattr(proposal, "normaliser", Normaliser(1.0, 0.0))
             if len(parts) > 1 and error.relative > UNKNOWN:
                 warn(
-                    f"[W07] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only, and joint"
+                    f"[W09] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only, and joint"
                     " weights rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
                     stacklevel=4,
                 )
