@@ -253,7 +253,7 @@ class Draws:
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         if isinstance(which, int | np.integer):
-            raise DataError(f"a table is sliced, not indexed by {which}", code="D13", fix=f"draws[{which}:{which} + 1]")
+            raise DataError(f"a table is sliced, not indexed by {which}", code="D24", fix=f"draws[{which}:{which} + 1]")
         component = None if self.component is None else self.component[which]
         return replace(self, theta=self.theta[which], log_weights=self.log_weights[which], component=component)
 
