@@ -72,6 +72,8 @@ class Dask:
         bundle_seconds: Aim for the length of a bundle; two seconds keep Dask's 5 ms below 1 %.
     """
 
+    ahead = 0  # Dask's workers could hold more, but bundles of seconds gain nothing and could not be withdrawn
+
     def __init__(self, where: str | int = 2, *, bundle_seconds: float = 2.0) -> None:
         if isinstance(where, bool) or not isinstance(where, str | int) or (isinstance(where, int) and where < 1):
             raise ConfigError(

@@ -104,4 +104,5 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
             f"refusing {folder}: its tables are not those of a campaign ({', '.join(odd)[:200]})",
             code="V07",
             why="a foreign table, view or trigger could change what is read or written",
+            fix="if this is damage: verify(repair=True) keeps the rows that are whole, in a new file",
         )

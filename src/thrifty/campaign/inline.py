@@ -21,6 +21,7 @@ class Inline:
 
     bundle_seconds = 0.0  # nothing is sent, so nothing is gained by bundling
     slots = 1
+    ahead = 0  # nothing is waited for
 
     def __init__(self) -> None:
         self._runner: Runner | None = None

@@ -121,6 +121,16 @@ class Schedule:
         both = np.concatenate([waiting, running])
         return float(both.sum()), float((both**2).sum())
 
+    def short(self, *, seconds: float, slots: int) -> bool:
+        """Whether the next run is an ordinary one of at most about `seconds`, with enough behind it.
+
+        The last four runs per slot wait for whoever is free first: that is what keeps the end even.
+        """
+        if self._alone or self._again or self._next == len(self._order) or self.pace is None:
+            return False
+        predicted = float(self.predicted[self._order[self._next]])
+        return predicted * self.pace <= seconds and self.left > 4 * slots * predicted
+
     def take(self, *, seconds: float, slots: int) -> list[Task]:
         """The next bundle of about `seconds`, empty when nothing is left."""
         if self._alone:

@@ -70,6 +70,7 @@ class Report:
         cause: "" all finished; "died" the worker died; "timeout" it was ended; "lost" never started.
         guilty: Index that was running when the worker died, where known.
         detail: For people: signal, exit code.
+        outside: The worker was killed by somebody else, as far as can be known: no fault of the run.
     """
 
     tasks: Sequence[Task]
@@ -78,6 +79,7 @@ class Report:
     guilty: int | None = None
     detail: str = ""
     extra: dict[str, float] = field(default_factory=dict)
+    outside: bool = False
 
 
 class Engine(Protocol):
@@ -96,6 +98,11 @@ class Engine(Protocol):
     @property
     def free(self) -> int:
         """Slots without a bundle."""
+        ...
+
+    @property
+    def ahead(self) -> int:
+        """Bundles that may be sent to busy slots, to be there when they become free."""
         ...
 
     def start(self, job: Job) -> None:

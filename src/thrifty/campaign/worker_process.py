@@ -19,8 +19,9 @@ from thrifty.campaign.run_one import Runner, cpu_seconds
 from thrifty.campaign.task import Outcome, Task
 from thrifty.campaign.warden import announce
 
-PID, INDEX, STARTED, CPU = range(4)
-CELL = 4  # doubles: process id, index of the run under way or -1, when it started, CPU used until then
+PID, INDEX, STARTED, CPU, WITHDRAWN = range(5)
+# doubles: process id, index of the run under way or -1, when it started, CPU used until then, last bundle to skip
+CELL = 5
 _worker: dict[str, Any] = {}
 
 
@@ -39,12 +40,14 @@ def initialise(payload: bytes, cell: Any, warden: Any, environment: dict[str, st
         _worker["problem"] = f"{type(problem).__name__}: {problem}"
 
 
-def run_bundle(tasks: Sequence[Task]) -> list[Outcome] | str:
-    """Run each task; a string says why nothing could be run at all."""
+def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:
+    """Run each task, unless the bundle was withdrawn; a string says why nothing could be run at all."""
     runner: Runner | None = _worker.get("runner")
     if runner is None:
         return _worker["problem"]
     cell = _worker["cell"]
+    if number <= cell[WITHDRAWN]:
+        return []
 
     def started(index: int) -> None:
         cell[CPU], cell[STARTED], cell[INDEX] = cpu_seconds(), time.monotonic(), index
