@@ -14,6 +14,7 @@ import pytest
 import scenario
 
 import thrifty as th
+from thrifty.campaign.out_of_memory import OutOfMemory
 from thrifty.errors import ThriftyWarning
 
 MARK = "86421.5"  # an odd number of seconds to sleep: how the grandchildren are recognised
@@ -57,6 +58,48 @@ def test_a_poison_run_in_a_bundle_costs_three_deaths(tmp_path):
     log.unlink()
     sims = th.simulate(poison, np.arange(2000.0)[:, None], workers=2)
     assert np.flatnonzero(~sims.ok).tolist() == [777] and log.stat().st_size == 3
+
+
+@pytest.mark.parametrize(("how", "deaths"), [("exit 0", 3), ("SIGKILL", 10), ("out of memory", 3)])
+def test_how_often_a_death_is_forgiven(tmp_path, monkeypatch, how, deaths):
+    """Deaths of its own count to three; kills from outside are no fault of a run, but end it at ten."""
+    log, counters = tmp_path / "deaths", tmp_path / "vmstat"
+    counters.write_text("nr_free_pages 12\noom_kill 5\n")
+    monkeypatch.setattr("thrifty.campaign.workers.OutOfMemory", lambda: OutOfMemory(str(counters)))
+
+    def dies(theta):
+        if theta[0] == 3:
+            with open(log, "a") as file:
+                file.write("x")
+            if how == "exit 0":
+                os._exit(0)
+            if how == "out of memory":  # as the kernel does: count, then kill
+                counters.write_text(f"nr_free_pages 12\noom_kill {5 + log.stat().st_size}\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return theta
+
+    with pytest.warns(ThriftyWarning, match="1 of 6"):
+        sims = th.simulate(dies, np.arange(6.0)[:, None], workers=2)
+    assert np.flatnonzero(sims.status == "crashed").tolist() == [3] and log.stat().st_size == deaths
+
+
+def test_nothing_waits_behind_a_long_run(tmp_path):
+    """Bundles sent ahead are taken back when the run before them is longer than all before; each is run."""
+    done = tmp_path / "done"
+    done.mkdir()
+
+    def simulate(theta):
+        if theta[0] == 40:  # ends only when all others have: a bundle stuck behind it would never run
+            until = time.monotonic() + 60
+            while len(list(done.iterdir())) < 119 and time.monotonic() < until:
+                time.sleep(0.05)
+            return [float(len(list(done.iterdir())))]
+        time.sleep(0.01)
+        (done / str(int(theta[0]))).touch()
+        return [0.0]
+
+    sims = th.simulate(simulate, np.arange(120.0)[:, None], workers=2)
+    assert sims.ok.all() and sims.x[40, 0] == 119
 
 
 def grandchildren():
