@@ -203,19 +203,20 @@ class Driver:
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
         table, log_weights = self.weigh()
         done = table.done
-        known = dict(zip(table.index.tolist(), log_weights.tolist(), strict=True))
         kind, scale = self.kind, self.scale
 
         def price(outcome: Outcome) -> float:
             return outcome.cost(kind) * scale
 
+        def weight_of(index: int) -> float:
+            row = int(np.searchsorted(table.index, index))  # the table is in plan order
+            return float(log_weights[row]) if row < len(log_weights) and table.index[row] == index else 0.0
+
         cost = table.cost(kind)[done] * scale
         earlier = (cost, log_weights[done], table.status[done] != "ok")
         total = int(done.sum()) + len(pending.index)
         shown = budget.amount if budget is not None and budget.of == kind else None
-        return Tally(
-            total, price=price, unit=self.unit, weight_of=lambda i: known.get(i, 0.0), earlier=earlier, budget=shown
-        )
+        return Tally(total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, budget=shown)
 
 
 def failed_mass(log_weights: Array, failed: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_]) -> float:

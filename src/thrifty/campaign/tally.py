@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
@@ -89,9 +90,9 @@ class Tally:
     ) -> None:
         self.total, self.price, self.unit, self.weight_of, self.budget = total, price, unit, weight_of, budget
         cost, log_weights, failed = earlier or (np.empty(0), np.empty(0), np.empty(0, bool))
-        self._cost: list[float] = [float(value) for value in cost]
-        self._weight: list[float] = [float(value) for value in log_weights]
-        self._failed: list[bool] = [bool(value) for value in failed]
+        # plain arrays: 17 bytes a run, where lists of numbers take 72
+        self._cost, self._weight = array("d", cost), array("d", log_weights)
+        self._failed = array("b", np.asarray(failed, dtype=np.int8))
 
     def take(self, outcomes: Sequence[Outcome]) -> None:
         """Count outcomes."""
