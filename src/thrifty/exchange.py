@@ -73,6 +73,7 @@ def description(simulations: Simulations) -> dict[str, Any]:
         "theta": list(column_names(simulations)[0]),
         "names": list(simulations.names),
         "x_names": list(simulations.x_names),
+        "x": list(column_names(simulations)[1]),
         "event": list(simulations.x.shape[1:]),
         "m": simulations.m,
         "unit": simulations.unit,
@@ -85,7 +86,10 @@ def from_pandas(frame: pandas.DataFrame) -> Simulations:
     if not isinstance(about, Mapping) or about.get("format") != _FORMAT:
         raise DataError("this frame was not written by to_pandas", code="D13", fix="use from_arrays or from_csv")
     theta = list(about["theta"])
-    x = [name for name in frame.columns if name not in theta and name not in _OWN]
+    x = list(about["x"])  # by name: a frame may have been rearranged
+    missing = [name for name in [*theta, *x, *_OWN] if name not in frame.columns]
+    if missing:
+        raise DataError(f"the frame lost its columns {', '.join(missing)}", code="D13")
     return Simulations(
         theta=frame[theta].to_numpy(dtype=np.float64),
         x=frame[x].to_numpy(dtype=np.float64).reshape(len(frame), *about["event"]),

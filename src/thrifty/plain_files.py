@@ -43,6 +43,14 @@ def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: 
         raise DataError(
             f"{os.fspath(path)!r} holds {', '.join(data) or 'nothing'}, but no {' and no '.join(missing)}", code="D13"
         )
+    unknown = sorted(set(data) - {"theta", "x", "log_weights", "cost", "status", "index", "about"})
+    if unknown:
+        raise DataError(
+            f"{os.fspath(path)!r} holds {', '.join(unknown)}, which would be dropped",
+            code="D13",
+            why="a weight by another name would be forgotten",
+            fix="name it log_weights, or pass weights= and save the rest elsewhere",
+        )
     about = _about(data)
     weighed = Simulations.from_arrays(
         theta=data["theta"], x=data["x"], log_weights=data.get("log_weights"), weights=weights, proposal=proposal,
@@ -96,6 +104,15 @@ def from_csv(
     header, body = _read_csv(path)
     special = {name for name in (weights, cost or "cost", "log_weight", "status", "index") if name}
     x = [name for name in header if name not in theta and name not in special] if x is None else list(x)
+    weighty = {"weight", "weights", "w", "log_weight", "log_weights", "sample_weight"} & set(x)
+    twice = sorted((set(theta) & set(x)) | ({weights or ""} & {*theta, *x}))
+    if weighty or twice:
+        raise DataError(
+            f"{os.fspath(path)!r}: {', '.join(sorted(weighty) or twice)} would be read as an output"
+            + (" and as something else" if twice else ", not as a weight"),
+            code="D13",
+            fix='name the columns: x=[...], weights="weight"',
+        )
     wanted = [*theta, *x, *(name for name in (weights, cost) if name)]
     unknown = [name for name in wanted if name not in header]
     if unknown or not theta or not x:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, Protocol, runtime_checkable
 
+import numpy as np
+
 Trust = Literal["trust", "with care", "do not trust"]
 ORDER: tuple[Trust, ...] = ("trust", "with care", "do not trust")
 
@@ -43,6 +45,8 @@ def worst(verdicts: list[Trust]) -> Trust:
 
 def by_size(p_value: float, effect: float, *, small: float, large: float) -> Trust:
     """Verdict from a p-value and the size of the effect: many runs must not turn a trifle into an alarm."""
+    if not (np.isfinite(p_value) and np.isfinite(effect)):
+        return "do not trust"  # what cannot be told is no reason for trust
     if p_value < ALARM and effect > large:
         return "do not trust"
     return "with care" if p_value < CARE and effect > small else "trust"

@@ -8,7 +8,7 @@ each sample strays as its own weights say (see `thrifty.metrics.suprema`).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,8 @@ import numpy.typing as npt
 from thrifty.metrics.samples import Sample, two_samples
 from thrifty.metrics.suprema import grid, paths, tail
 from thrifty.types import Array
+
+_EXACT = 10_000  # n m up to which the distribution is counted out: asymptotics give p = 0 for three against three
 
 
 class KS(NamedTuple):
@@ -56,6 +58,11 @@ def _one(first: Sample, second: Sample, column: int) -> tuple[float, float]:
     steps = np.cumsum(weights, axis=1)[:, last]
     distance = float(np.abs(steps[0] - steps[1]).max())
     if first.equal and second.equal:
+        if n * (len(values) - n) <= _EXACT:
+            from scipy.stats import ks_2samp
+
+            exact: Any = ks_2samp(first.points[:, column], second.points[:, column], method="exact")
+            return distance, float(exact.pvalue)
         return distance, _kolmogorov(distance, first.ess, second.ess)
     clocks = np.cumsum(weights**2, axis=1)[:, last]
     return distance, _weighted_p_value(distance, clocks, steps)

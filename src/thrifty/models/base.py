@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
+from thrifty.priors import Uniform
 from thrifty.types import Array, Draws, Output, Prior, Simulations, frozen, rows
 
 NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
@@ -42,6 +43,7 @@ class Model(ABC):
             also starts up, reads and writes has a narrower range of costs.
     """
 
+    POSITIVE: ClassVar[tuple[str, ...]] = ()  # parameters that must not be zero: nobody would ever be removed
     LOW: ClassVar[float] = 0.0  # a parameter below this has no meaning: rates, shapes, powers
     prior: Prior
     theta_true: Array
@@ -61,11 +63,19 @@ class Model(ABC):
                 f" {', '.join(expected)}",
                 code="P04",
             )
+        if sorted(self.prior.names) == sorted(expected) and tuple(self.prior.names) != tuple(expected):
+            raise PriorError(
+                f"prior names {', '.join(self.prior.names)} are {type(self).__name__}'s in another order",
+                code="P04",
+                why="columns go by position",
+                fix=f"order them {', '.join(expected)}",
+            )
         low = self.prior.bounds[0]
         if (low < self.LOW).any():
-            name = self.prior.names[int(np.flatnonzero(low < self.LOW)[0])]
+            first = int(np.flatnonzero(low < self.LOW)[0])
+            name = self.prior.names[first]
             raise PriorError(
-                f"prior {name!r} reaches {low.min():g}, but {type(self).__name__} needs it >= {self.LOW:g}", code="P02"
+                f"prior {name!r} reaches {low[first]:g}, but {type(self).__name__} needs it >= {self.LOW:g}", code="P02"
             )
 
     @abstractmethod
@@ -113,6 +123,14 @@ class Model(ABC):
         for name, value, least, most in zip(self.names, vector.tolist(), low.tolist(), high.tolist(), strict=True):
             if not (isfinite(value) and least <= value <= most):
                 raise self._refusal(name, value, f"[{least:g}, {most:g}]")
+        for label in self.POSITIVE:
+            i = self._names().index(label)
+            if not vector[i] > 0:
+                raise PriorError(f"{self.names[i]} = {vector[i]:g}; {type(self).__name__} needs it above 0", code="P09")
+        if not isinstance(self.prior, Uniform) and not self.prior.log_prob(vector[None])[0] > -np.inf:
+            raise PriorError(
+                f"theta = {vector.tolist()} has zero prior density", code="P09", fix="draw theta from model.prior"
+            )
         return vector
 
     def _refusal(self, name: str, value: float, support: str) -> ThriftyError:
@@ -159,8 +177,15 @@ class Model(ABC):
             workers: Threads; the compiled loops run side by side.
             measured: Cost in CPU seconds of this machine instead of operations.
         """
-        if workers < 1:
-            raise ConfigError(f"workers = {workers}; at least 1 is needed", code="F06")
+        if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
+            raise ConfigError(f"workers = {workers!r}; a whole number of at least 1 is needed", code="F06")
+        check_seed(seed)
+        check_seed(start, "start")
+        if isinstance(thetas, Draws) and thetas.names and thetas.names != self.names:
+            raise DataError(
+                f"draws of {', '.join(thetas.names)}, but {type(self).__name__} takes {', '.join(self.names)}",
+                code="D06",
+            )
         table = thetas.theta if isinstance(thetas, Draws) else rows(thetas, "thetas", dim=self.dim)
         table = np.array([self.check(row) for row in table]).reshape(-1, self.dim)
         x, cost = np.empty((len(table), len(self.summary_names))), np.empty(len(table))
@@ -172,6 +197,8 @@ class Model(ABC):
                 x[i], operations = self._run(table[i], rng)
                 cost[i] = time.thread_time() - begin if measured else operations + self.overhead
 
+        if measured and len(table):  # the first call compiles or loads the loop: not this run's cost
+            self._run(table[0], run_stream(seed, NOISE, start))
         if workers == 1:
             fill(np.arange(len(table)))
         else:
@@ -191,7 +218,14 @@ class Model(ABC):
 
     def observed(self, seed: int) -> Array:
         """Statistics (q,) of one run at `theta_true`, on a stream that no simulation shares."""
+        check_seed(seed)
         return self._run(self.theta_true, run_stream(seed, OBSERVATION, 0))[0]
+
+
+def check_seed(seed: int, label: str = "seed") -> None:
+    """Refuse what is not a whole number >= 0: an unseeded run cannot be repeated."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"{label} = {seed!r}, expected a whole number of at least 0", code="F09")
 
 
 def generator(rng: np.random.Generator | int) -> np.random.Generator:

@@ -19,6 +19,7 @@ many removals still have susceptible neighbours to visit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -44,6 +45,7 @@ class BernoulliSIR(Model):
         ([1000.0], True)
     """
 
+    POSITIVE: ClassVar[tuple[str, ...]] = ("gamma",)
     prior: Prior = field(default_factory=lambda: Uniform([0.1] * 3, [1.0] * 3, names=("beta", "gamma", "edge")))  # type: ignore[arg-type]
     theta_true: Array = (0.5, 0.5, 0.5)  # type: ignore[assignment]
     population: int = 1000

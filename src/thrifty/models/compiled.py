@@ -6,6 +6,8 @@ Kernels allocate nothing per event, release the GIL, and are compiled once per m
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from thrifty.errors import MissingExtraError
@@ -22,6 +24,18 @@ except ImportError as error:
         fix='pip install "thrifty[models]"; th.models.GaussianToy needs nothing extra',
     ) from error
 
+
+def _forget_stale_code() -> None:
+    """Drop cached machine code older than any file of this folder: numba looks at a loop's own file only."""
+    folder = Path(__file__).parent
+    newest = max(path.stat().st_mtime for path in folder.glob("*.py"))
+    for cached in (folder / "__pycache__").glob("*.nbi"):
+        with suppress(OSError):  # a read-only installation keeps what it came with
+            if cached.stat().st_mtime < newest:
+                cached.unlink()
+
+
+_forget_stale_code()
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 

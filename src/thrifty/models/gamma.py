@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +54,7 @@ class Gamma(Model):
         0.7
     """
 
+    POSITIVE: ClassVar[tuple[str, ...]] = ("shape",)
     prior: Prior = field(default_factory=lambda: Uniform([100.0], [1000.0], names=("shape",)))  # type: ignore[arg-type]
     theta_true: Array = 500.0  # type: ignore[assignment]
     m: int = 500

@@ -21,6 +21,7 @@ Operations: components summed, of all m realisations; on average m theta_3 t_max
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -55,6 +56,7 @@ class Radio(Model):
         ((6,), [5000.0])
     """
 
+    POSITIVE: ClassVar[tuple[str, ...]] = ("reverberation_time", "arrival_rate")
     prior: Prior = field(default_factory=_paper_prior)
     theta_true: Array = (4e-9, 7e-9, 5e9, 3e-10)  # type: ignore[assignment]
     m: int = 50

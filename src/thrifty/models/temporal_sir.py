@@ -11,6 +11,7 @@ Operations: events, 2 × final size − 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class TemporalSIR(Model):
         ((12,), True)
     """
 
+    POSITIVE: ClassVar[tuple[str, ...]] = ("gamma",)
     prior: Prior = field(default_factory=lambda: Uniform([0.1, 0.1], [1.0, 1.0], names=("beta", "gamma")))  # type: ignore[arg-type]
     theta_true: Array = (0.5, 0.5)  # type: ignore[assignment]
     population: int = 1000
