@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import ClassVar
 
@@ -48,11 +48,17 @@ class Model(ABC):
     prior: Prior
     theta_true: Array
     overhead: float = 0.0
+    _nonzero: tuple[int, ...] = field(init=False, repr=False, default=())
+    _boxed: bool = field(init=False, repr=False, default=True)
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.overhead) and self.overhead >= 0):
             raise ConfigError(f"overhead must be a number >= 0, got {self.overhead}", code="C02")
         self._check_prior()
+        # what a run must still be asked, found once: a prior that stays above zero answers for itself
+        asked = tuple(i for i in map(self._names().index, self.POSITIVE) if not self.prior.bounds[0][i] > 0)
+        object.__setattr__(self, "_nonzero", asked)
+        object.__setattr__(self, "_boxed", isinstance(self.prior, Uniform))
         object.__setattr__(self, "theta_true", frozen(self.check(self.theta_true)))
 
     def _check_prior(self) -> None:
@@ -123,11 +129,10 @@ class Model(ABC):
         for name, value, least, most in zip(self.names, vector.tolist(), low.tolist(), high.tolist(), strict=True):
             if not (isfinite(value) and least <= value <= most):
                 raise self._refusal(name, value, f"[{least:g}, {most:g}]")
-        for label in self.POSITIVE:
-            i = self._names().index(label)
+        for i in self._nonzero:
             if not vector[i] > 0:
                 raise PriorError(f"{self.names[i]} = {vector[i]:g}; {type(self).__name__} needs it above 0", code="P09")
-        if not isinstance(self.prior, Uniform) and not self.prior.log_prob(vector[None])[0] > -np.inf:
+        if not self._boxed and not self.prior.log_prob(vector[None])[0] > -np.inf:
             raise PriorError(
                 f"theta = {vector.tolist()} has zero prior density", code="P09", fix="draw theta from model.prior"
             )
