@@ -83,20 +83,22 @@ def mixture() -> None:
 
 
 def gamma() -> None:
-    """One training, three truths; the posterior is 0.1 % of the prior wide."""
-    posterior = None
-    for truth in (250.0, 500.0, 750.0):
-        model = th.models.Gamma(theta_true=[truth])
-        posterior = posterior or th.NPE(model.prior).fit(runs(model, "1", N, 3), seed=3)
-        x_o = model.observed(7)
-        reference = model.statistics_posterior(x_o)
-        draws = posterior.sample(DRAWS, x_o, seed=0)
-        value = th.metrics.c2st(draws, reference.sample(DRAWS, np.random.default_rng(5)), seed=0)
-        print(
-            f"gamma     NPE k = 1, truth {truth:.0f}: C2ST {value:.3f}, mean {draws.mean():.2f} against"
-            f" {reference.mean:.2f}, sd {draws.std():.3f} against {reference.sd:.3f}",
-            flush=True,
-        )
+    """Three trainings, three truths, three observations of each; the posterior is 0.1 % of the prior wide."""
+    models = {truth: th.models.Gamma(theta_true=[truth]) for truth in (250.0, 500.0, 750.0)}
+    prior = models[250.0].prior
+    fits = [th.NPE(prior).fit(runs(models[250.0], "1", N, seed), seed=seed) for seed in (21, 22, 23)]
+    for truth, model in models.items():
+        values, places, widths = [], [], []
+        for seed, posterior in enumerate(fits):
+            for x_o in (model.observed(1000 + 10 * seed + i) for i in range(3)):
+                reference = model.statistics_posterior(x_o)
+                draws = posterior.sample(DRAWS, x_o, seed=seed)
+                target = reference.sample(DRAWS, np.random.default_rng(seed))
+                values.append(th.metrics.c2st(draws, target, seed=seed))
+                places.append((draws.mean() - reference.mean) / reference.sd)
+                widths.append(draws.std() / reference.sd)
+        report(f"gamma     k = 1    NPE truth {truth:.0f}", values, "promise: 0.57")
+        print(f"          error of the mean {np.mean(np.abs(places)):.2f} sd, ratio of sds {np.mean(widths):.2f}")
 
 
 def calibration() -> None:

@@ -173,22 +173,27 @@ class DensityNet(nn.Module):
         context = self.embedding(c[:1]).expand(len(c), -1) if repeated else self.embedding(c)
         if self.shift is None:
             return self.density.log_prob(y, context)  # type: ignore[operator]
-        residual = (y - self.shift(c)) / self.shift.scale
-        return self.density.log_prob(residual, context) - self.shift.scale.log().sum()  # type: ignore[operator]
+        place, log_width = self.shift(c)
+        residual = (y - place) / log_width.exp()
+        return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
 
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
         b, k, p = y.shape
         context = self.embedding(c).repeat_interleave(k, 0)
-        if self.shift is not None:  # its constant log scale cancels in every use of atoms
-            y = (y - self.shift(c)[:, None]) / self.shift.scale
+        if self.shift is not None:  # its log width is the same for all atoms of a row and cancels in every use of them
+            place, log_width = self.shift(c)
+            y = (y - place[:, None]) / log_width.exp()[:, None]
         return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
         """N draws given one row c (1, ...)."""
         context = self.embedding(c).expand(n, -1)
         draws = self.density.sample(context, g)  # type: ignore[operator]
-        return draws if self.shift is None else self.shift(c) + self.shift.scale * draws
+        if self.shift is None:
+            return draws
+        place, log_width = self.shift(c)
+        return place + log_width.exp() * draws
 
 
 class RatioNet(nn.Module):

@@ -86,16 +86,19 @@ class NPE:
         notes = warn_failures(simulations)
         sets = isinstance(self.embedding, SetEmbedding)
         table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
-        frame = self._frame(table, sets)
+        validates = held_out(table.index, self.training.validation)
+        weights = mean_one(table.log_weights)
+        free = self._frame(table, sets, condition_box(self.prior))
+        narrow, shift = np.zeros(self.prior.dim, bool), None
+        if self.embedding is None and is_recipe(self.network):
+            narrow, shift = fit_shift(free.theta_in(table.theta), free.x_in(table.x), weights, validates)
+        frame = self._frame(table, sets, self._box(narrow))
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _tensors(table, frame, self.prior, sets)
         with seeded(first):
             embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
-        validates = held_out(table.index, self.training.validation)
-        weights = mean_one(table.log_weights)
-        if self.embedding is None and is_recipe(self.network):
-            net.shift = fit_shift(tensors[0].double().numpy(), tensors[1].double().numpy(), weights, validates)
+        net.shift = shift
         curve = train(
             net,
             _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
@@ -106,14 +109,20 @@ class NPE:
         trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, (*notes, *table.notes))
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
-    def _frame(self, table: Rows, sets: bool) -> Frame:
-        spline = getattr(self.network, "unconstrained", True)
+    def _box(self, narrow: np.ndarray) -> BoxTransform:
+        """Bounds to transform away: all of them for splines; but a logit bends a narrow posterior that is seldom near."""
+        plain = condition_box(self.prior)
+        if not getattr(self.network, "unconstrained", True):
+            return plain
+        low, high = self.prior.bounds
+        return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high))
+
+    def _frame(self, table: Rows, sets: bool, box: BoxTransform) -> Frame:
         theta, x, log_weights = table.theta, table.x, table.log_weights
         if sets:
             m = x.shape[1]
             theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
             x = x.reshape(-1, *x.shape[2:])
-        box = BoxTransform.of(self.prior) if spline else condition_box(self.prior)
         shaped = self.embedding is not None
         return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
 

@@ -197,7 +197,7 @@ def _net_in(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arr
             shown = x[:, None] if isinstance(embedding, recipes.SetEmbedding) else x
             build = build_ratio if method == "nre" else build_density
             net = build(network, theta, shown, context=context, embedding=module)
-    if method == "npe" and "shift.knots" in arrays:
+    if method == "npe" and "shift.place.knots" in arrays:
         net.shift = Shift(width, p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
     return net.eval()
