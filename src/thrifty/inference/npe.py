@@ -110,7 +110,7 @@ class NPE:
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
     def _box(self, narrow: np.ndarray) -> BoxTransform:
-        """Bounds to transform away: all of them for splines; but a logit bends a narrow posterior that is seldom near."""
+        """Bounds to transform away: all of them for splines, but a logit only bends what is narrow and far off."""
         plain = condition_box(self.prior)
         if not getattr(self.network, "unconstrained", True):
             return plain
