@@ -33,14 +33,17 @@ def test_one_parameter_is_a_spline_not_a_gaussian(seed, rng):
 
 
 def test_narrow_posteriors_are_found(seed, rng, tmp_path):
-    """A posterior a thousandth of the prior wide: place within one sd, width within a factor of four."""
+    """A posterior a thousandth of the prior wide, from 1,000 runs: place and width, in the middle and at an end."""
     prior = th.Uniform(100.0, 1000.0)
     theta = prior.sample(1000, rng)
     table = th.Simulations.from_arrays(theta=theta, x=theta + rng.standard_normal((1000, 1)))
     method = th.NPE(prior, network=th.NSF(transforms=1, hidden=(32, 32)), training=QUICK)
     posterior = method.fit(table, seed=seed)
     draws = posterior.sample(1000, [400.0], seed=seed)
-    assert abs(np.median(draws) - 400) < 2 and 0.5 < draws.std() < 4
+    # the regression's own noise: 4 to 8 functions of 7 numbers on 900 runs is a quarter of an sd
+    assert abs(draws.mean() - 400) < 0.5 and 0.8 < draws.std() < 1.25
+    end = posterior.sample(1000, [100.5], seed=seed)
+    assert end.min() >= 100 and end.mean() < 103 and end.std() < 2
     grid = np.linspace(350, 450, 4001)
     assert np.exp(posterior.log_prob(grid, [400.0])).sum() * 0.025 == pytest.approx(1, abs=0.02)
     posterior.save(tmp_path / "p")

@@ -130,7 +130,7 @@ class DirectPosterior:
         return flat.reshape(*x.shape[:2], *flat.shape[1:])
 
     def _network(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
-        from thrifty.inference.networks import evaluate
+        from thrifty.inference.torch_state import evaluate
 
         frame = self.trained.frame
         condition = np.broadcast_to(condition, (len(theta), *condition.shape[1:]))
@@ -147,7 +147,7 @@ class DirectPosterior:
 
     def _inside(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> tuple[Array, float]:
         """N draws inside the prior's support and the share that was; at most 10^6 + 20 n candidates."""
-        from thrifty.inference.networks import draw, generator
+        from thrifty.inference.torch_state import draw, generator
 
         g = generator(seed)
         kept: list[Array] = []

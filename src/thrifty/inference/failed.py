@@ -40,7 +40,8 @@ def fit_valid(
         return None, (sentence,)
     import torch
 
-    from thrifty.inference.networks import ValidNet, seeded
+    from thrifty.inference.networks import ValidNet
+    from thrifty.inference.torch_state import seeded
     from thrifty.inference.training import Table, train
 
     with seeded(seed):

@@ -1,4 +1,4 @@
-"""Networks, and the only file that knows torch modules, zuko and sbi.
+"""Networks of densities and ratios, and the only file that knows zuko and sbi.
 
 Two kinds: a conditional density log q(y | c) with a sampler (flows, mixtures, sbi's estimators), and a ratio
 f(y, c). Both see standardised float32 numbers (`frame.py`). Everything random takes a generator; the global
@@ -7,10 +7,7 @@ stream of torch is left as it was.
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import itertools
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -20,54 +17,16 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
+from thrifty.inference.embeddings import ACTIVATIONS, mlp
 from thrifty.inference.recipes import (
     MAF,
     NSF,
     Classifier,
     MixtureDensity,
-    MLPEmbedding,
-    SetEmbedding,
-    SignalEmbedding,
     is_recipe,
 )
 from thrifty.inference.shift import Shift
-from thrifty.types import Array
-
-_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
-CHUNK = 20_000  # rows per evaluation: bounds memory, still large enough to be fast
-
-
-@contextlib.contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's global stream seeded inside, restored outside."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread: with a busy second core two were 90 times slower than one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
-def generator(seed: int) -> torch.Generator:
-    """A generator of its own."""
-    return torch.Generator().manual_seed(seed)
-
-
-def mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
-    """Linear layers with an activation between them."""
-    widths = (first, *hidden)
-    layers: list[nn.Module] = []
-    for a, b in itertools.pairwise(widths):
-        layers += [nn.Linear(a, b), _ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], last))
+from thrifty.inference.torch_state import seeded
 
 
 class FlowNet(nn.Module):
@@ -81,7 +40,7 @@ class FlowNet(nn.Module):
             features=features,
             context=context,
             hidden_features=recipe.hidden,
-            activation=_ACTIVATIONS[recipe.activation],
+            activation=ACTIVATIONS[recipe.activation],
         )
         orders: Any = [torch.arange(features), torch.arange(features).flip(0)]
         if isinstance(recipe, NSF):
@@ -206,7 +165,7 @@ class RatioNet(nn.Module):
         self.blocks = nn.ModuleList(
             mlp(recipe.hidden, (recipe.hidden,), recipe.hidden, recipe.activation) for _ in range(recipe.blocks)
         )
-        self.act = _ACTIVATIONS[recipe.activation]()
+        self.act = ACTIVATIONS[recipe.activation]()
         self.last = nn.Linear(recipe.hidden, 1)
 
     def forward(self, theta: Tensor, context: Tensor) -> Tensor:
@@ -252,65 +211,6 @@ class SbiRatio(nn.Module):
         return self.estimator(theta, context).reshape(len(theta))
 
 
-class Signal(nn.Module):
-    """Strided convolutions over the last axis of x (b, t) or (b, c, t), pooled to 4 places."""
-
-    def __init__(self, recipe: SignalEmbedding, event: tuple[int, ...]) -> None:
-        super().__init__()
-        widths = (event[0] if len(event) > 1 else 1, *recipe.channels)
-        layers: list[nn.Module] = []
-        for a, b in itertools.pairwise(widths):
-            layers += [nn.Conv1d(a, b, kernel_size=9, stride=3, padding=4), nn.SiLU()]
-        self.convolve = nn.Sequential(*layers, nn.AdaptiveAvgPool1d(4), nn.Flatten())
-        self.last = nn.Linear(4 * widths[-1], recipe.features)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(b, *event) to (b, features)."""
-        return self.last(self.convolve(x[:, None] if x.ndim == 2 else x))
-
-
-class SetNet(nn.Module):
-    """Mean over the members of a set x (b, r, *event) of a network, with log r."""
-
-    def __init__(self, recipe: SetEmbedding, event: tuple[int, ...]) -> None:
-        super().__init__()
-        self.each = mlp(int(np.prod(event)), recipe.hidden, recipe.hidden[-1])
-        self.last = nn.Linear(recipe.hidden[-1] + 1, recipe.features)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(b, r, *event) to (b, features)."""
-        mean = self.each(x.flatten(2)).mean(1)
-        size = torch.full((len(x), 1), float(np.log(x.shape[1])))
-        return self.last(torch.cat([nn.functional.silu(mean), size], -1))
-
-
-def build_embedding(recipe: Any, event: tuple[int, ...]) -> tuple[nn.Module | None, int]:
-    """The module and its number of outputs; a user's own module is copied, then tried on zeros."""
-    if recipe is None:
-        return None, int(np.prod(event))
-    if isinstance(recipe, MLPEmbedding):
-        return nn.Sequential(nn.Flatten(), mlp(int(np.prod(event)), recipe.hidden, recipe.features)), recipe.features
-    if isinstance(recipe, SignalEmbedding):
-        return Signal(recipe, event), recipe.features
-    if isinstance(recipe, SetEmbedding):
-        return SetNet(recipe, event), recipe.features
-    if not isinstance(recipe, nn.Module):
-        raise ConfigError(
-            f"embedding must be a recipe or a torch.nn.Module, got {type(recipe).__name__}",
-            code="N03",
-            fix="th.MLPEmbedding(), th.SignalEmbedding(), th.SetEmbedding() or your own module (b, *event) -> (b, k)",
-        )
-    module = copy.deepcopy(recipe)
-    try:
-        with torch.no_grad():
-            out = module(torch.zeros(2, *event))
-    except Exception as error:
-        raise ConfigError(f"embedding cannot read x of shape (2, {event}): {error}", code="N03") from error
-    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2:
-        raise ConfigError(f"embedding returned {getattr(out, 'shape', type(out))} for 2 rows, not (2, k)", code="N03")
-    return module, int(out.shape[1])
-
-
 def build_density(
     network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
 ) -> DensityNet:
@@ -353,27 +253,3 @@ def build_ratio(
         code="N01",
         fix='th.Classifier(), or sbi\'s classifier_nn("resnet")',
     )
-
-
-@torch.no_grad()
-def evaluate(function: Callable[..., Tensor], *tables: np.ndarray) -> Array:
-    """Function over rows of float32 tables, in chunks, on one thread; (n,) float64."""
-    with one_thread():
-        parts = [
-            function(*(_tensor(t[i : i + CHUNK]) for t in tables)).numpy() for i in range(0, len(tables[0]), CHUNK)
-        ]
-    return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
-
-
-def _tensor(table: np.ndarray) -> Tensor:
-    """A tensor over the rows; one row repeated stays one row in memory."""
-    if len(table) > 1 and table.strides[0] == 0:
-        return torch.from_numpy(np.array(table[:1])).expand(table.shape)
-    return torch.from_numpy(np.ascontiguousarray(table)) if table.flags.writeable else torch.from_numpy(table.copy())
-
-
-@torch.no_grad()
-def draw(net: DensityNet, n: int, c: np.ndarray, g: torch.Generator) -> Array:
-    """N draws (n, p) given one row c (1, ...)."""
-    with one_thread():
-        return net.sample(n, torch.from_numpy(c), g).numpy().astype(np.float64)

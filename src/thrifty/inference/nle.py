@@ -64,7 +64,8 @@ class NLE:
         """
         import torch
 
-        from thrifty.inference.networks import build_density, seeded
+        from thrifty.inference.networks import build_density
+        from thrifty.inference.torch_state import seeded
         from thrifty.inference.training import Table, mean_one, train
 
         table = prepare(simulations, self.prior, weighted=self.weighted)

@@ -78,8 +78,10 @@ class NPE:
         Raises:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
-        from thrifty.inference.networks import build_density, build_embedding, seeded
+        from thrifty.inference.embeddings import build_embedding
+        from thrifty.inference.networks import build_density
         from thrifty.inference.shift import fit_shift
+        from thrifty.inference.torch_state import seeded
         from thrifty.inference.training import Table, mean_one, train
 
         weighting = _known_weights(simulations) if self.correction == "after" else None

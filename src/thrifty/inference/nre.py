@@ -73,7 +73,9 @@ class NRE:
         """
         import torch
 
-        from thrifty.inference.networks import build_embedding, build_ratio, seeded
+        from thrifty.inference.embeddings import build_embedding
+        from thrifty.inference.networks import build_ratio
+        from thrifty.inference.torch_state import seeded
         from thrifty.inference.training import Table, mean_one, train
 
         table = prepare(simulations, self.prior, weighted=self.weighted)

@@ -175,8 +175,10 @@ def _net_in(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arr
     """Build from the recipe, after comparing its size with the numbers in the file."""
     import torch
 
-    from thrifty.inference.networks import build_density, build_embedding, build_ratio, seeded
+    from thrifty.inference.embeddings import build_embedding
+    from thrifty.inference.networks import build_density, build_ratio
     from thrifty.inference.shift import Shift
+    from thrifty.inference.torch_state import seeded
 
     p, seen = len(frame.box.low), frame.inputs
     there = sum(values.size for values in arrays.values())
@@ -217,7 +219,8 @@ def _weighting_in(values: dict[str, Any], prior: Prior) -> Weighting:
 def _valid_in(arrays: Arrays, prior: Prior) -> Any:
     import torch
 
-    from thrifty.inference.networks import ValidNet, seeded
+    from thrifty.inference.networks import ValidNet
+    from thrifty.inference.torch_state import seeded
 
     with seeded(0):
         net = ValidNet(prior.dim)

@@ -124,7 +124,8 @@ class PotentialPosterior:
         return out
 
     def _log_likelihood(self, theta: Array, x: Array) -> Array:
-        from thrifty.inference.networks import evaluate, log_ratio
+        from thrifty.inference.networks import log_ratio
+        from thrifty.inference.torch_state import evaluate
 
         frame, net = self.trained.frame, self.trained.net
         seen, shown = frame.theta_in(theta), frame.x_in(x)

@@ -21,14 +21,14 @@ from thrifty.types import Array
 
 PIECES = 32  # the finest; an edge of a logit asks for that many, elsewhere fewer are less noisy
 TRIALS = (4, 8, 16, 32)  # numbers of pieces to choose from by held-out error
-COARSE = 8  # of the width: it varies slowly and is seen through noisy logarithms
+COARSE = 4  # of the width: it varies slowly and is seen through noisy logarithms
 DEGREE = 3
 MOST = 60  # features: least squares with 60 × 35 unknowns takes a second
 # Share of variance: a posterior sd below 7 % of the prior's. Wider ones the network finds by itself, with less noise.
 EXPLAINED = 0.995
 HOPELESS = 0.1  # share of variance left by four pieces beyond which thirty-two will not leave 0.5 %
 FARTHEST = 4.0  # log ratio of a width to the common one; beyond, it is an extrapolation
-RIDGES = (1e-8, 1e-5, 1e-2)
+RIDGES = (1e-8, 1e-5, 1e-2, 1.0)
 
 
 class Additive(nn.Module):

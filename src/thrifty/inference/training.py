@@ -22,9 +22,9 @@ from torch import Tensor, nn
 
 from thrifty.errors import InferenceError
 from thrifty.inference import checkpoint
-from thrifty.inference.networks import generator, one_thread
 from thrifty.inference.progress import progress_bar
 from thrifty.inference.settings import Training, TrainingCurve
+from thrifty.inference.torch_state import generator, one_thread
 from thrifty.types import Array
 
 Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
