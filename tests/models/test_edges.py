@@ -56,3 +56,29 @@ def test_swapped_columns_are_refused():
 def test_rates_of_zero_are_refused(model, theta):
     with pytest.raises(th.ThriftyError, match="above 0"):
         model().simulate(theta, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("x_o", [[-5.0, 1.0], [500.0, 0.0]])
+def test_data_that_no_parameter_makes_are_told(x_o):
+    with pytest.raises(th.ThriftyError, match="could have made these data"):
+        th.models.Gamma().statistics_posterior(x_o)
+
+
+def test_unseeded_posteriors_are_refused_and_seeds_accepted():
+    model = th.models.Gamma()
+    posterior = model.statistics_posterior(model.observed(1))
+    with pytest.raises(th.ThriftyError, match="repeatable"):
+        posterior.sample(3, None)
+    np.testing.assert_array_equal(posterior.sample(3, 5), posterior.sample(3, np.random.default_rng(5)))
+    radio = th.models.Radio()
+    np.testing.assert_array_equal(
+        radio.signals(radio.theta_true, 5), radio.signals(radio.theta_true, np.random.default_rng(5))
+    )
+
+
+def test_whole_numbers_of_numpy_are_whole_numbers():
+    assert th.models.TemporalSIR(population=np.int64(100)).population == 100
+    with pytest.raises(th.ThriftyError, match="whole number"):
+        th.models.TemporalSIR(population=np.float64(100))
+    with pytest.raises(th.ThriftyError, match="finite number"):
+        th.models.GaussianToy(a="1")

@@ -61,7 +61,7 @@ class Gamma(Model):
     summaries: tuple[str, ...] = ("mean", "sd")
 
     def __post_init__(self) -> None:
-        if not isinstance(self.m, int) or self.m < 2:
+        if not isinstance(self.m, int | np.integer) or self.m < 2:
             raise ConfigError(f"m must be a whole number >= 2, got {self.m!r}", code="D06")
         unknown = [name for name in self.summaries if name not in SUMMARIES]
         if unknown or not self.summaries:

@@ -60,11 +60,11 @@ class GaussianToy(Model):
             value = getattr(self, label)
             if not np.isfinite(value) or value < 0 or (value == 0 and least == "> 0"):
                 raise ConfigError(f"{label} must be a finite number {least}, got {value}", code="P02")
-        slope = np.asarray(self.a, dtype=np.float64)
-        if slope.shape not in ((), (self.p,)) or not np.isfinite(slope).all():
+        slope = np.asarray(self.a)
+        if slope.dtype.kind not in "iuf" or slope.shape not in ((), (self.p,)) or not np.isfinite(slope).all():
             raise ConfigError(f"a must be one finite number or {self.p} of them, got {self.a}", code="D06")
         names = ["theta"] if self.p == 1 else [f"theta_{i + 1}" for i in range(self.p)]
-        object.__setattr__(self, "slope", frozen(np.broadcast_to(slope, (self.p,))))
+        object.__setattr__(self, "slope", frozen(np.broadcast_to(slope.astype(np.float64), (self.p,))))
         object.__setattr__(self, "prior", Normal(np.zeros(self.p), np.ones(self.p), names=tuple(names)))
         if self.theta_true is None:  # one prior sd into the expensive side: an asymmetric test
             object.__setattr__(self, "theta_true", np.ones(self.p))

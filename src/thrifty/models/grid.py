@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.errors import DataError
+from thrifty.models.base import generator
 from thrifty.types import Array, rows
 
 _POINTS = 20_001  # over ± 10 sd: a cell is 1/1000 sd, the trapezoid rule's error below 1e-12
@@ -76,7 +78,7 @@ class GridPosterior:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, 1) by inverting the distribution function."""
-        return np.interp(np.random.default_rng(rng).random(n), self._cumulative(), self.grid)[:, None]
+        return np.interp(generator(rng).random(n), self._cumulative(), self.grid)[:, None]
 
     def _cumulative(self) -> Array:
         area = 0.5 * (self.density[1:] + self.density[:-1]) * np.diff(self.grid)
@@ -88,7 +90,14 @@ def _grid_around_mode(log_density: Callable[[Array], Array], low: float, high: f
     """Shrink [low, high] to where the density counts; each round narrows by up to 500×."""
     for _ in range(4):
         grid = np.linspace(low, high, 2001)
-        values = log_density(grid)
+        with np.errstate(divide="ignore", invalid="ignore"):  # data that no parameter can make are told below
+            values = log_density(grid)
+        if np.isnan(values).any() or not np.isfinite(values.max()):
+            raise DataError(
+                "no parameter of the prior could have made these data",
+                code="D01",
+                fix="look for zeros, signs and units in x_o; model.observed(seed) is an example",
+            )
         kept = np.flatnonzero(values > values.max() - _DEPTH)
         low, high = float(grid[max(kept[0] - 1, 0)]), float(grid[min(kept[-1] + 1, len(grid) - 1)])
     return np.linspace(low, high, _POINTS)

@@ -44,7 +44,7 @@ class HomogeneousSIR(Model):
     k: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.population, int) or self.population < 2:
+        if not isinstance(self.population, int | np.integer) or self.population < 2:
             raise ConfigError(f"population must be a whole number >= 2, got {self.population!r}", code="D06")
         if not (np.isfinite(self.k) and self.k > 0):
             raise ConfigError(f"dispersion k must be a finite number > 0, got {self.k}", code="P02")

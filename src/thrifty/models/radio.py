@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.models.base import Model
+from thrifty.models.base import Model, generator
 from thrifty.models.compiled import fast_kernel
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, rows
@@ -65,7 +65,7 @@ class Radio(Model):
 
     def __post_init__(self) -> None:
         for label, value in (("m", self.m), ("points", self.points)):
-            if not isinstance(value, int) or value < 2:
+            if not isinstance(value, int | np.integer) or value < 2:
                 raise ConfigError(f"{label} must be a whole number >= 2, got {value!r}", code="D06")
         if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
             raise ConfigError(f"bandwidth must be a finite number > 0, got {self.bandwidth}", code="P02")
@@ -91,7 +91,7 @@ class Radio(Model):
 
     def signals(self, theta: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.complex128]:
         """The m time signals y (m, points) behind a run."""
-        return self._signals(self.check(theta), rng)[0]
+        return self._signals(self.check(theta), generator(rng))[0]
 
     def _signals(self, theta: Array, rng: np.random.Generator) -> tuple[npt.NDArray[np.complex128], int]:
         gain, reverberation, rate, noise = theta.tolist()
