@@ -108,6 +108,27 @@ def test_limits_and_background_processes(program):
     assert not left
 
 
+def test_a_session_of_its_own_does_not_escape(program):
+    """A daemon (fork, setsid, fork again) with a child of its own: ended at the limit, and after a run that returns."""
+    mark = "75319.75"
+    path = program(
+        "import subprocess, time\n"
+        "if os.fork() == 0:\n"
+        "    os.setsid()\n"
+        "    if os.fork() == 0:\n"
+        f"        subprocess.run(['sh', '-c', 'sleep {mark}; true'])\n"
+        "    os._exit(0)\n"
+        "time.sleep(1000 if float(sys.argv[1]) > 0.5 else 0.2)\nprint(1)"
+    )
+    settings = {"time_limit": 2.0, "on_timeout": "restrict", "progress": "quiet"}
+    sims = th.simulate(th.Command([path, "{0}"]), [[0.1], [0.9]], workers=1, **settings)
+    assert sims.status.tolist() == ["ok", "timeout"]
+    until = time.monotonic() + 5
+    while time.monotonic() < until and (left := sleeping(mark)):
+        time.sleep(0.05)
+    assert not left
+
+
 def sleeping(mark):
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):

@@ -15,6 +15,7 @@ import scenario
 
 import thrifty as th
 from thrifty.campaign.out_of_memory import OutOfMemory
+from thrifty.campaign.worker_process import INDEX
 from thrifty.errors import ThriftyWarning
 
 MARK = "86421.5"  # an odd number of seconds to sleep: how the grandchildren are recognised
@@ -154,7 +155,7 @@ def test_a_suspended_worker_is_neither_late_nor_expensive():
         while not engine.pids:
             time.sleep(0.01)
         pid = engine.pids[0]
-        while engine._slots[0].cell[1] != 1:
+        while engine._slots[0].cell[INDEX] != 1:
             time.sleep(0.01)
         os.kill(pid, signal.SIGSTOP)
         time.sleep(2.0)

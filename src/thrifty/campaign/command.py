@@ -1,8 +1,8 @@
 """External programs as simulators: `th.Command(["./model", "{beta}", "--seed", "{seed}"], output="json")`.
 
 Each run has its own empty working directory, gets its seed, and is judged by its exit code. No shell is ever
-involved. The program and all it starts belong to the worker's process group, so a time limit ends them together;
-what it leaves running in the background is ended with it.
+involved. A time limit ends the program with all it started, also what has a session of its own; what it leaves
+running in the background is ended with it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from thrifty.campaign.outputs import PARSERS, Format
+from thrifty.campaign.warden import ROUNDS, descendants
 from thrifty.errors import SimulatorError
 from thrifty.types import Array
 
@@ -209,19 +210,16 @@ def _end_rest(pid: int, *, alone: bool) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)
         return
-    for child in _children():
-        with contextlib.suppress(ProcessLookupError, PermissionError, ChildProcessError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-
-
-def _children() -> list[int]:
-    try:
-        return [
-            int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()
-        ]
-    except OSError:
-        return []
+    for _ in range(ROUNDS):  # the children of those that are ended become ours
+        family = descendants(os.getpid())
+        for child in family:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(child, signal.SIGKILL)
+        for child in family:
+            with contextlib.suppress(ChildProcessError):  # a grandchild is reaped in the next round, when it is ours
+                os.waitpid(child, 0)
+        if not family:
+            return
 
 
 def _note_memory(size: int) -> None:

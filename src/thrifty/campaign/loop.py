@@ -227,7 +227,7 @@ class Loop:
             if self.limit.on_timeout == "stop":
                 self._timed_out = outcome
         self.schedule.learn(outcome, task.predicted)
-        return replace(outcome, limit=task.limit)
+        return outcome if outcome.limit == task.limit else replace(outcome, limit=task.limit)
 
     def _died(self, task: Task, report: Report) -> list[Outcome]:
         (self._kills if report.outside else self._deaths)[task.index] += 1

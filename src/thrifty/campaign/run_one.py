@@ -7,6 +7,7 @@ make a cost absurd. Nothing a simulator does by raising or returning escapes as 
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import socket
 import sys
@@ -87,7 +88,7 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     if x is not None:
         x, status, error = _judge(x, job.output_limit)
     return Outcome(
-        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(wall), reported, HOST, task.attempt, error, task.limit
+        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(), reported, HOST, task.attempt, error, task.limit
     )
 
 
@@ -126,40 +127,30 @@ def _explain(problem: Exception) -> str:
 
 
 class _Memory:
-    """Peak memory of a run in bytes, from the kernel's high-water mark (Linux), reset before it.
+    """Peak memory of a run in bytes: the kernel's high-water mark, set back before the run where that can be done.
 
-    The mark costs 0.1 ms, so for runs that follow each other within 50 ms it is read once: the value is then the
-    peak of the worker over the last moments, an upper bound. Elsewhere it is the peak of the worker's life.
+    On Linux; elsewhere it is the peak of the worker's life. Runs that follow each other within 50 ms share one mark:
+    the value is then the peak of the worker over the last moments, an upper bound.
     """
 
     def __init__(self) -> None:
-        self._reset_at, self._peak = -1.0, 0
+        self._reset_at, self._owner, self._mark = -1.0, 0, -1
         self.child = 0  # peak of external programs, as the kernel reports it when they end
 
     def begin(self, now: float) -> None:
-        """Forget the mark, unless that was done a moment ago."""
+        """Set the mark back, unless that was done a moment ago."""
         self.child = 0
         if now - self._reset_at > 0.05:
-            self._reset_at, self._peak = now, 0
-            with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w") as file:
-                file.write("5")
+            self._reset_at = now
+            with contextlib.suppress(OSError):
+                if self._owner != os.getpid():  # a fork must not set back its parent's mark
+                    self._owner, self._mark = os.getpid(), os.open("/proc/self/clear_refs", os.O_WRONLY)
+                os.write(self._mark, b"5")
 
-    def end(self, wall: float) -> int:
-        """Read the mark, unless the run was short and it was read a moment ago."""
-        if self._peak == 0 or wall > 0.005:
-            self._peak = _high_water_mark()
-        return max(self._peak, self.child)
+    def end(self) -> int:
+        """Read the mark."""
+        unit = 1 if sys.platform == "darwin" else 1024
+        return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, self.child)
 
 
 MEMORY = _Memory()
-
-
-def _high_water_mark() -> int:
-    try:
-        with open("/proc/self/status", "rb") as file:
-            text = file.read()
-        start = text.index(b"VmHWM:") + 6
-        return int(text[start : text.index(b"kB", start)]) * 1024
-    except (OSError, ValueError):
-        unit = 1 if sys.platform == "darwin" else 1024
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

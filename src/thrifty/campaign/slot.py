@@ -1,15 +1,13 @@
-"""One local worker: its pool, its cell of shared memory, the bundle it runs and the one it has next.
+"""One local worker: its process, its pipes, its cell of shared memory, the bundle it runs and the one it has next.
 
-One pool per worker because a pool's workers share a pipe and its lock: a worker killed while it holds the
-lock would stop the others. Here it stops only itself, and its pool is thrown away.
+The process belongs to a pool of pebble with one worker, which starts it, watches it and says how it ended. Its one task
+is to serve bundles through a lane of its own (`lane.py`): pebble's own way through three threads takes a millisecond.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import queue
-import signal
 import threading
 import time
 from collections.abc import Sequence
@@ -20,8 +18,11 @@ from typing import Any
 from pebble import ProcessPool
 
 from thrifty.campaign.forkserver import CONTEXT, Warden, workers_environment
-from thrifty.campaign.task import Report, Task
-from thrifty.campaign.worker_process import CELL, INDEX, PID, STARTED, WITHDRAWN, initialise, run_bundle
+from thrifty.campaign.lane import Lane
+from thrifty.campaign.switchboard import Switchboard
+from thrifty.campaign.task import Outcome, Report, Task
+from thrifty.campaign.warden import end_tree, stat
+from thrifty.campaign.worker_process import BORN, CELL, INDEX, PID, STARTED, WITHDRAWN, initialise, serve
 
 PATIENCE = 0.5  # seconds a bundle waits behind another: twice the longest that is sent ahead (loop.py)
 SILENCE = 1.0  # seconds after which a worker that is gone without a word from its pool is taken for dead
@@ -39,38 +40,44 @@ class Held:
 class Slot:
     """A worker process and the bundles it holds: at most one under way and one behind it."""
 
-    def __init__(self, payload: bytes, warden: Warden, events: queue.SimpleQueue[tuple[Slot, int, Any]]) -> None:
-        self.payload, self.warden, self.events = payload, warden, events
+    def __init__(self, payload: bytes, warden: Warden, switchboard: Switchboard) -> None:
+        self.payload, self.warden, self.switchboard = payload, warden, switchboard
         self.held: list[Held] = []
         self.early_deaths = 0
+        self.life = 0  # which worker of this slot it is
         self._number = 0
-        self._gone_since: float | None = None
         self._open()
 
     def _open(self) -> None:
         self.cell: Any = CONTEXT.RawArray("d", [-1.0] * CELL)
         self.suspended: dict[int, float] = {}  # seconds for which the worker was stopped, by run
-        self._looked, self._gone_since = time.monotonic(), None
-        arguments = (self.payload, self.cell, self.warden.writer, workers_environment())
+        self._looked = time.monotonic()
+        self._gone_since: float | None = None
+        self._serving = False
+        self.lane = Lane()
+        self.switchboard.watch(self)
+        arguments = (self.payload, self.cell, self.lane.theirs, self.warden.writer, workers_environment())
         self.pool = ProcessPool(max_workers=1, initializer=initialise, initargs=arguments, context=CONTEXT)
 
-    def submit(self, tasks: Sequence[Task]) -> None:
-        """Send a bundle, through a new pool if the old one broke while idle."""
-        self._number += 1
-        number = self._number
-        future: Future[Any] = Future()
-        try:
-            future = self.pool.schedule(run_bundle, args=(number, tasks))
-        except RuntimeError as broken:
-            if self.held:  # what it held is still to be reported, so this bundle is lost with the worker
-                future.set_exception(broken)
-            else:
-                self.renew()
-                future = self.pool.schedule(run_bundle, args=(number, tasks))
-        self.held.append(Held(number, tasks))
+    def _serve(self) -> None:
+        """Start the worker, once."""
+        self._serving, life = True, self.life
+        future: Future[Any] = self.pool.schedule(serve)
         with contextlib.suppress(AttributeError):  # no successor in this pool: a death replaces the whole pool
             self.pool._pool_manager.worker_manager.workers_number = 0
-        future.add_done_callback(lambda done: self.events.put((self, number, done)))
+        future.add_done_callback(lambda done: self.switchboard.note(self, life, done.exception()))
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        """Send a bundle."""
+        if not self._serving:
+            self._serve()
+        self._number += 1
+        self.held.append(Held(self._number, tasks))
+        self.lane.send((self._number, tasks))
+
+    def answers(self) -> list[tuple[int, list[Outcome] | str]]:
+        """What the worker has sent since, by number of the bundle."""
+        return self.lane.receive()
 
     def take(self, number: int) -> Held | None:
         """The bundle of this number, which the worker has no longer; None if it was given up before."""
@@ -104,63 +111,50 @@ class Slot:
             for bundle, own in zip(held, guilty, strict=True)
         ]
 
-    def vanished(self) -> bool:
-        """Whether the worker is gone for a second and its pool has not said so (an exit with code 0, a race)."""
+    def look(self) -> bool:
+        """Look at the process: time for which it is suspended is not its own. Whether it is gone without a word."""
         pid, now = int(self.cell[PID]), time.monotonic()
-        if pid <= 0 or not self.held or alive(pid):
+        looked, self._looked = self._looked, now
+        if pid <= 0 or not self.held:
+            return False
+        seen = state(pid)
+        if seen == "T" and (index := int(self.cell[INDEX])) >= 0:
+            self.suspended[index] = self.suspended.get(index, 0.0) + now - max(looked, float(self.cell[STARTED]))
+        if seen not in ("", "Z"):
             self._gone_since = None
-        elif self._gone_since is None:
+        elif self._gone_since is None:  # an exit with code 0, or a race: its pool has a second to say so
             self._gone_since = now
         return self._gone_since is not None and now - self._gone_since > SILENCE
 
     def renew(self) -> None:
-        """Throw the pool away, with all its worker started, and open another."""
+        """Throw the worker away, with all it started, and make ready for another."""
         self.end()
         self.held = []
+        self.life += 1
         self._open()
 
     def end(self) -> None:
-        """Kill the worker's process group; the pool's threads are joined in the background."""
+        """Kill the worker and its kin; the pool's threads are joined in the background."""
         pool = self.pool
         pool.stop()
         self.kill()
+        self.switchboard.unwatch(self)
+        self.lane.close()
         threading.Thread(target=pool.join, daemon=True).start()
 
     def kill(self) -> None:
         """End the worker and everything it started."""
         pid = int(self.cell[PID])
         if pid > 0:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+            end_tree(pid, int(self.cell[BORN]))
 
     def running(self) -> tuple[Task | None, float]:
         """The run under way and its wall time, less the time the worker was suspended."""
-        index, began, now = int(self.cell[INDEX]), float(self.cell[STARTED]), time.monotonic()
+        index, began = int(self.cell[INDEX]), float(self.cell[STARTED])
         task = next((task for held in self.held for task in held.tasks if task.index == index), None)
-        looked, self._looked = self._looked, now
         if task is None:
             return None, 0.0
-        if state(int(self.cell[PID])) == "T":
-            self.suspended[index] = self.suspended.get(index, 0.0) + now - max(looked, began)
-        return task, max(now - began - self.suspended.get(index, 0.0), 0.0)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process of ours exists and has not ended."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return state(pid) != "Z"
-
-
-def stat(pid: int) -> list[bytes]:
-    """The kernel's line about a process, from its state on; empty where unknown or ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()
-    except OSError:
-        return []
+        return task, max(time.monotonic() - began - self.suspended.get(index, 0.0), 0.0)
 
 
 def state(pid: int) -> str:

@@ -3,7 +3,8 @@
 Started as a script with a pipe as its standard input. Each worker announces itself through the pipe
 as two 64-bit numbers (process group, start time). When the last writer is gone, because the driver
 closed the pipe or was killed, every announced process group that still exists is killed: workers,
-and the programs they started. A process number used again by somebody else has another start time.
+and the programs they started, in whatever session. A process number used again by somebody else has another
+start time.
 """
 
 from __future__ import annotations
@@ -15,21 +16,73 @@ import struct
 import sys
 
 RECORD = struct.Struct("=qq")
+ROUNDS = (
+    20  # looks at a family that grows while it is ended; one and a second to see that none is left do nearly always
+)
+
+
+def stat(pid: int) -> list[bytes]:
+    """The kernel's line about a process, from its state on; empty where unknown or ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
 
 
 def start_time(pid: int) -> int:
     """When a process began, in clock ticks since boot; 0 where unknown or ended."""
+    fields = stat(pid)
+    return int(fields[19]) if len(fields) > 19 else 0
+
+
+def children(pid: int) -> list[int]:
+    """Children of a process that have not ended."""
+    found: list[int] = []
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except (OSError, IndexError, ValueError):
-        return 0
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:  # it ended meanwhile, or the kernel keeps no such list
+        return []
+    return [child for child in found if stat(child)[:1] != [b"Z"]]
 
 
-def announce(write_end: int) -> None:
-    """Called by a worker that leads its own process group: one atomic write."""
+def descendants(pid: int) -> list[int]:
+    """Children of a process, and theirs, whatever group or session they made for themselves."""
+    found = children(pid)
+    for child in found:  # grows while it is read
+        found += children(child)
+    return found
+
+
+def end_tree(pid: int, born: int) -> None:
+    """Kill a process that leads a group, all of the group, and all its descendants outside the group.
+
+    It is stopped first, so that it starts nothing more; descendants that start others meanwhile are looked for again.
+    A process of another start time has only inherited the number.
+    """
+    if start_time(pid) not in (0, born):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)
+    for _ in range(ROUNDS):
+        family = descendants(pid)
+        for member in family:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(member, signal.SIGKILL)
+        if not family:
+            break
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def announce(write_end: int) -> int:
+    """Called by a worker that leads its own process group: one atomic write; its start time."""
     pid = os.getpid()
-    os.write(write_end, RECORD.pack(pid, start_time(pid)))
+    born = start_time(pid)
+    os.write(write_end, RECORD.pack(pid, born))
+    return born
 
 
 def watch(read_end: int) -> None:
@@ -42,10 +95,7 @@ def watch(read_end: int) -> None:
         groups.update(RECORD.iter_unpack(rest[:whole]))
         rest = rest[whole:]
     for group, began in groups.items():
-        now = start_time(group)
-        if now in (0, began):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(group, signal.SIGKILL)
+        end_tree(group, began)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ which run is under way since when, without a message: blame and limits need no m
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import time
@@ -15,29 +16,43 @@ from typing import Any
 
 import cloudpickle
 
+from thrifty.campaign.lane import WorkerLane
 from thrifty.campaign.run_one import Runner, cpu_seconds
 from thrifty.campaign.task import Outcome, Task
 from thrifty.campaign.warden import announce
 
-PID, INDEX, STARTED, CPU, WITHDRAWN = range(5)
-# doubles: process id, index of the run under way or -1, when it started, CPU used until then, last bundle to skip
-CELL = 5
+PID, BORN, INDEX, STARTED, CPU, WITHDRAWN = range(6)
+# doubles: process id, its start time in ticks, index of the run under way or -1, when it started, CPU used until then,
+# last bundle to skip
+CELL = 6
 _worker: dict[str, Any] = {}
 
 
-def initialise(payload: bytes, cell: Any, warden: Any, environment: dict[str, str]) -> None:
+def initialise(payload: bytes, cell: Any, pipes: tuple[Any, Any], warden: Any, environment: dict[str, str]) -> None:
     """Make a fresh worker ready; a simulator that cannot be rebuilt is reported by the first bundle."""
     os.setsid()
-    announce(warden.fileno())
+    cell[BORN] = announce(warden.fileno())
     warden.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update(environment)
     cell[INDEX], cell[PID] = -1, os.getpid()
-    _worker["cell"] = cell
+    _worker["cell"], _worker["lane"] = cell, WorkerLane(*pipes)
     try:
         _worker["runner"] = Runner.of(cloudpickle.loads(payload))
     except BaseException as problem:
         _worker["problem"] = f"{type(problem).__name__}: {problem}"
+    gc.freeze()  # modules stay for ever: looking through them for garbage takes milliseconds between runs
+
+
+def serve() -> None:
+    """Run bundles as they come, until the driver closes the lane."""
+    lane: WorkerLane = _worker["lane"]
+    while True:
+        try:
+            number, tasks = lane.receive()
+        except EOFError:
+            return
+        lane.send((number, run_bundle(number, tasks)))
 
 
 def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:

@@ -1,4 +1,4 @@
-"""Local worker processes through pebble, one single-worker pool per slot (`slot.py`).
+"""Local worker processes: pebble starts and watches them, one pool per slot (`slot.py`), bundles go by their own pipes.
 
 Workers start from a fork server that never imports the user's script: notebooks and scripts without a `__main__`
 guard work, and neither BLAS nor torch is ever forked after use. Time limits are kept here, on the monotonic clock.
@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import queue
 import signal
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future
 from dataclasses import replace
-from typing import Any
 
 from thrifty.campaign.forkserver import Warden
 from thrifty.campaign.out_of_memory import OutOfMemory
 from thrifty.campaign.simulator import name_of, pack
 from thrifty.campaign.slot import Slot, cpu_of
+from thrifty.campaign.switchboard import Switchboard
 from thrifty.campaign.task import Job, Outcome, Report, Task
 from thrifty.campaign.worker_process import CPU, PID
 from thrifty.errors import ConfigError, SimulatorError, warn
 
-TICK = 0.05  # seconds between looks at time limits: a fortieth of the two seconds promised
+TICK = 0.1  # seconds between looks at time limits: a twentieth of the two seconds promised
+UNSENT = 0.01  # seconds between attempts to send what did not fit into a pipe
 EARLY_DEATHS = 10  # workers that die before their first run, in a row, before giving up
 
 
@@ -46,7 +45,7 @@ class Processes:
             warn(f"workers = {n} on {cores} cores: runs will share cores, and wall times will be longer")
         self.n = n
         self._slots: list[Slot] = []
-        self._events: queue.SimpleQueue[tuple[Slot, int, Any]] = queue.SimpleQueue()
+        self._switchboard: Switchboard | None = None
         self._warden: Warden | None = None
         self._memory, self._looked = OutOfMemory(), 0.0
         self.stopped = False
@@ -75,14 +74,16 @@ class Processes:
         """Pack the simulator; workers start with their first bundle."""
         self._payload = pack(job)
         self._name = name_of(job.simulator)
-        self._warden, self._memory, self.stopped = Warden(), OutOfMemory(), False
+        self._warden, self._switchboard = Warden(), Switchboard()
+        self._memory, self.stopped = OutOfMemory(), False
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Give a bundle to an idle worker, to a new one, or behind the oldest bundle under way."""
         assert self._warden is not None, "start comes before submit"
+        assert self._switchboard is not None, "start comes before submit"
         slot = next((slot for slot in self._slots if not slot.held), None)
         if slot is None and len(self._slots) < self.n:
-            slot = Slot(self._payload, self._warden, self._events)
+            slot = Slot(self._payload, self._warden, self._switchboard)
             self._slots.append(slot)
         if slot is None:
             slot = min((s for s in self._slots if len(s.held) == 1), key=lambda s: s.held[0].since)
@@ -98,9 +99,10 @@ class Processes:
                 self._looked = now
                 self._memory.look(now)
                 for slot in self._slots:
+                    gone = slot.look()
                     reports += self._past_limit(slot)
                     reports += [report] if (report := slot.withdraw()) else []
-                    reports += self._death(slot, RuntimeError("the worker ended")) if slot.vanished() else []
+                    reports += self._death(slot, RuntimeError("the worker ended")) if gone else []
             if reports or now >= deadline:
                 return reports
 
@@ -117,23 +119,32 @@ class Processes:
         if self._warden is not None:
             self._warden.close()
             self._warden = None
+        if self._switchboard is not None:
+            self._switchboard.close()
+            self._switchboard = None
 
     def _collect(self, timeout: float) -> list[Report]:
-        reports: list[Report] = []
-        try:
-            slot, number, future = self._events.get(timeout=timeout)
-            while True:
-                if any(held.number == number for held in slot.held):
-                    reports += self._report(slot, number, future)
-                slot, number, future = self._events.get_nowait()
-        except queue.Empty:
+        """What workers have sent, then what became of those that ended."""
+        switchboard, reports = self._switchboard, []
+        if switchboard is None:
             return reports
+        unsent = [slot for slot in self._slots if slot.lane.flush()]
+        try:
+            ready, deaths = switchboard.wait(min(timeout, UNSENT) if unsent else timeout)
+        except (OSError, ValueError):
+            if self.stopped:  # by another thread, while this one waited
+                return reports
+            raise
+        ended = [(slot, problem) for slot, life, problem in deaths if slot.life == life]
+        for slot in dict.fromkeys([*ready, *(slot for slot, _ in ended)]):
+            for number, outcomes in slot.answers():
+                reports += self._answered(slot, number, outcomes)
+        for slot, problem in ended:
+            reports += self._death(slot, problem or RuntimeError("the worker ended"))
+        return reports
 
-    def _report(self, slot: Slot, number: int, future: Future[list[Outcome] | str]) -> list[Report]:
-        problem = future.exception()
-        if problem is not None:
-            return self._death(slot, problem)
-        held, outcomes = slot.take(number), future.result()
+    def _answered(self, slot: Slot, number: int, outcomes: list[Outcome] | str) -> list[Report]:
+        held = slot.take(number)
         if isinstance(outcomes, str):
             raise SimulatorError(
                 f"simulator {self._name!r} cannot be rebuilt in a worker process: {outcomes}",
