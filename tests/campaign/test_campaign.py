@@ -64,7 +64,7 @@ def test_weights_are_those_of_the_pool(finished):
     """Pilot and campaign count as one sample from (60 prior + 200 q)/260."""
     c, _ = finished
     sims = c.simulations()
-    store, _ = c._reading()
+    store, _ = c.session.reading()
     parts = store.parts()
     store.close()
     q = Frozen(parts[1][1])
@@ -119,6 +119,51 @@ def test_the_same_table_for_any_engine(tmp_path, cost):
         c.run(**how)
         hashes.add(table_hash(c.simulations()))
     assert len(hashes) == 1
+
+
+def test_a_cost_function_is_frozen_as_a_fit(tmp_path):
+    """Any function of theta; the weights are those of the fit that is kept, read back from the folder alone."""
+    c = make(tmp_path / "c")
+    c.pilot(20, **QUIET)
+    plan = c.plan(n=300, cost=lambda theta: np.exp(4 * theta[:, 0]))
+    theta = PRIOR.sample(50, np.random.default_rng(1))
+    np.testing.assert_allclose(plan.cost(theta), np.exp(4 * theta[:, 0]), rtol=0.1)
+    c.run(**QUIET)
+    sims = th.Campaign.open(c.folder).simulations()
+    mean = th.estimate(sims.theta, sims.log_weights)
+    assert (np.abs(mean.mean - [0.5, 1.0]) < 5 * mean.se).all()
+    assert np.abs(sims.theta[:, 0].mean() - 0.5) > 3 * mean.se[0], "unweighted (mutant) must miss the prior"
+    for bad, code in ((lambda theta: -theta[:, 0], "C02"), (lambda theta: 1.0, "C02"), ("cheap", "C01")):
+        with pytest.raises(CostError) as caught:
+            c.plan(n=400, cost=bad)
+        assert caught.value.code == code and c.status().planned == 320
+
+
+def test_failure_map(tmp_path, rng):
+    """P(finish | theta) where it is known: 0.9 below beta = 0.6, nothing above; asked, printed, drawn."""
+
+    def fragile(theta, rng):
+        if theta[0] > 0.6 or rng.random() < 0.1:
+            raise ValueError("no mesh")
+        return theta
+
+    c = make(tmp_path / "c", fragile)
+    with pytest.raises(CampaignError, match="no run has finished"):
+        c.failure_map()
+    c.pilot(400, **QUIET)
+    failures = c.failure_map()
+    assert failures.movers()[0] == 0 and len(failures.finished) == 400
+    inside, outside = failures([[0.3, 1.0], [0.9, 1.0]])
+    assert abs(inside - 0.9) < 5 * np.sqrt(0.9 * 0.1 / 240) and outside < 0.05
+    axes, p = failures.grid("beta", points=7)
+    assert p.shape == (7,) and len(axes) == 1 and (np.diff(p[2:]) < 0).all()
+    assert failures.grid(points=5)[1].shape == (5, 5)
+    assert "runs failed" in str(failures) and "finish:  beta 0.0" in str(failures)
+    for names in (("beta",), ()):
+        assert th.plots.failures(failures, *names).axes
+    with pytest.raises(ConfigError) as caught:
+        failures.grid("delta")
+    assert caught.value.code == "F12"
 
 
 def test_flat_cost_samples_plainly(tmp_path):

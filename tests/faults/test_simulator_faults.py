@@ -15,6 +15,7 @@ import scenario
 
 import thrifty as th
 from thrifty.campaign.out_of_memory import OutOfMemory
+from thrifty.campaign.slot import Slot
 from thrifty.campaign.worker_process import INDEX
 from thrifty.errors import ThriftyWarning
 
@@ -84,10 +85,19 @@ def test_how_often_a_death_is_forgiven(tmp_path, monkeypatch, how, deaths):
     assert np.flatnonzero(sims.status == "crashed").tolist() == [3] and log.stat().st_size == deaths
 
 
-def test_nothing_waits_behind_a_long_run(tmp_path):
+def test_nothing_waits_behind_a_long_run(tmp_path, monkeypatch):
     """Bundles sent ahead are taken back when the run before them is longer than all before; each is run."""
-    done = tmp_path / "done"
+    done, ahead, withdrawn = tmp_path / "done", [], []
     done.mkdir()
+    submit, withdraw = Slot.submit, Slot.withdraw
+    monkeypatch.setattr(Slot, "submit", lambda slot, tasks: (ahead.append(bool(slot.held)), submit(slot, tasks))[1])
+
+    def noted(slot):
+        report = withdraw(slot)
+        withdrawn.extend(report.tasks if report else ())
+        return report
+
+    monkeypatch.setattr(Slot, "withdraw", noted)
 
     def simulate(theta):
         if theta[0] == 40:  # ends only when all others have: a bundle stuck behind it would never run
@@ -101,6 +111,8 @@ def test_nothing_waits_behind_a_long_run(tmp_path):
 
     sims = th.simulate(simulate, np.arange(120.0)[:, None], workers=2)
     assert sims.ok.all() and sims.x[40, 0] == 119
+    assert sum(ahead) > 20, "most bundles must have been sent before their worker was free"
+    assert withdrawn, "the bundle behind run 40 must have been taken back, or it did not wait at all"
 
 
 def grandchildren():

@@ -12,6 +12,7 @@ import pytest
 import scenario
 
 import thrifty as th
+from thrifty.campaign.rows import signed
 from thrifty.campaign.table import table_hash
 from thrifty.errors import CampaignError, StorageError
 
@@ -100,13 +101,7 @@ def survives(folder, expected, *, mend):
     noticed = found in ("V03", "V04", "V07", "V09", "A02", "A04")
     assert noticed or found == expected
     if noticed and mend:
-        c = None
-        try:
-            c = scenario.campaign(folder)
-        except CampaignError:
-            c = th.Campaign.__new__(th.Campaign)  # settings unreadable: mend first
-            c.folder, c.prior, c.price, c.simulator, c.accept_changed = folder, scenario.PRIOR, None, None, False
-        found = c.verify(repair=True)
+        found = th.Campaign.mend(folder)
         assert found.repaired or found.ok
         scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
         assert scenario.final_hash(folder) == expected
@@ -212,10 +207,25 @@ def test_newer_format_is_left_alone(tmp_path):
     scenario.planned(tmp_path / "c", n=5)
     with sqlite3.connect(tmp_path / "c" / "store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")
+        db.execute("UPDATE meta SET value = ?, sum = ? WHERE key = 'format'", signed(("format", "9"))[1:])
     db.close()
-    with pytest.raises(CampaignError) as caught:
-        scenario.campaign(tmp_path / "c")
-    assert caught.value.code == "V04"
+    for call in (scenario.campaign, th.Campaign.mend):
+        with pytest.raises(CampaignError) as caught:
+            call(tmp_path / "c")
+        assert caught.value.code == "V04"
+
+
+@pytest.mark.parametrize("version", [0, 2, 1 << 30])
+def test_a_flipped_version_is_damage_and_is_mended(finished, tmp_path, version):
+    """The header says one format, the record with a checksum another."""
+    folder = damage(finished, tmp_path, lambda data: data)
+    with sqlite3.connect(folder / "store.sqlite") as db:
+        db.execute(f"PRAGMA user_version = {version}")
+    db.close()
+    with pytest.raises(CampaignError, match=f"header says format {version}") as caught:
+        scenario.campaign(folder)
+    assert caught.value.code == "V03" and "th.Campaign.mend(folder)" in str(caught.value)
+    assert survives(folder, finished[1], mend=True)
 
 
 def test_damage_names_the_indices(finished, tmp_path):

@@ -10,31 +10,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from thrifty.campaign.budget import Price, seconds
-from thrifty.campaign.drive import Driver, Pending
-from thrifty.campaign.fingerprint import differences, fingerprint
+from thrifty.campaign.drive import Pending
+from thrifty.campaign.failure_map import FailureMap
+from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.identity import check_same, describe_prior, readable_prior
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import checked_limit
 from thrifty.campaign.lock import FolderLock
 from thrifty.campaign.plan import Plan
-from thrifty.campaign.planner import Planner, cost_kind, unit_of
+from thrifty.campaign.planner import cost_kind, unit_of
 from thrifty.campaign.progress import ProgressMode
-from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
+from thrifty.campaign.reading import pool_of
 from thrifty.campaign.results import to_simulations
-from thrifty.campaign.simulate import check_settings
+from thrifty.campaign.session import Session
+from thrifty.campaign.simulate import check_count, check_settings
 from thrifty.campaign.simulator import bound, call_style
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.store import Store
 from thrifty.campaign.task import CostKind, Engine
-from thrifty.campaign.verify import Verification, verify
+from thrifty.campaign.verify import Verification, mend, verify
 from thrifty.campaign.workers import Processes
-from thrifty.costs import FittedCost
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.priors import as_prior, check_prior
-from thrifty.types import Array, Simulations
+from thrifty.types import Cost, Simulations
 
 
 class Campaign:
@@ -85,6 +84,7 @@ class Campaign:
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
         self.price = Price.read(price) if price is not None else None
+        self.session = Session(self.folder, self.prior, self.simulator, self.price, accept_changed)
         settings = {
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
             "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
@@ -106,7 +106,13 @@ class Campaign:
         store.close()
         self.prior = readable_prior(None, settings["prior"])
         self.price = Price.read(settings["price"]) if settings.get("price") else None
+        self.session = Session(self.folder, self.prior, None, self.price)
         return self
+
+    @staticmethod
+    def mend(folder: str | os.PathLike[str], prior: Any = None) -> Verification:
+        """`verify(repair=True)` for a folder too damaged to be opened; the prior is read from it unless given."""
+        return mend(Path(folder), None if prior is None else as_prior(prior))
 
     # --- steps ---
 
@@ -121,16 +127,17 @@ class Campaign:
         progress: ProgressMode = "auto",
     ) -> Status:
         """Run n timed prior draws (in all: called again, only what is missing)."""
-        _check_count(n, "pilot")
+        check_count(n, "pilot")
         limit = checked_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
-        with Interrupts() as interrupts, self._writing() as (store, settings):
-            self._check_simulator(store, settings)
-            self._planner(store, settings).pilot(n)
-            driver = self._driver(store, interrupts, engine=engine, limit=limit, progress=progress)
+        with Interrupts() as interrupts, self.session.writing() as (store, settings):
+            self.session.check_simulator(store, settings)
+            self.session.planner(store, settings).pilot(n)
+            driver = self.session.driver(store, interrupts, engine=engine, limit=limit, progress=progress)
             driver.run(Pending.of(store, self.prior.dim, modes=("pilot",)), first=True)
             driver.after_pilot(self.prior.names)
-        return self._ended(interrupts)
+        self.session.stop_if_asked(interrupts)
+        return self.status()
 
     def plan(
         self,
@@ -140,7 +147,7 @@ class Campaign:
         penalty: Any = None,
         mixture: Any = None,
         refit: bool = False,
-        cost: FittedCost | None = None,
+        cost: Cost | None = None,
     ) -> Plan:
         """Freeze cost model and proposal, test them, and commit n draws, or as many as a budget will need.
 
@@ -153,16 +160,17 @@ class Campaign:
             penalty: A number k or a penalty; the square root of cost when left out.
             mixture: True for powers 0, 1/2, 1, 2 in equal shares, or the powers.
             refit: Fit the cost again, from all runs, as a new component.
-            cost: A fitted cost to use instead of fitting the pilot.
+            cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
+                the reported unit), of which a fit to prior draws is frozen.
         """
         if (n is None) == (budget is None):
             raise ConfigError("plan by n= or by budget=, one of them", code="F03")
         if n is not None:
-            _check_count(n, "plan")
+            check_count(n, "plan")
         if penalty is not None and mixture is not None:
             raise ConfigError("give penalty= or mixture=, not both", code="G05")
-        with self._writing() as (store, settings):
-            return self._planner(store, settings).plan(
+        with self.session.writing() as (store, settings):
+            return self.session.planner(store, settings).plan(
                 n, budget, penalty=penalty, mixture=mixture, cost=cost, refit=refit
             )
 
@@ -190,14 +198,14 @@ class Campaign:
         limit = checked_limit(time_limit, on_timeout)
         until = None if deadline is None else seconds(deadline)
         engine = engine if engine is not None else Processes(workers)
-        with Interrupts() as interrupts, self._writing() as (store, settings):
-            self._check_simulator(store, settings)
+        with Interrupts() as interrupts, self.session.writing() as (store, settings):
+            self.session.check_simulator(store, settings)
             if not store.blocks():
                 raise CampaignError(
                     f"{self.folder} has no planned runs", code="A04", fix="c.pilot(200), then c.plan(n=5000)"
                 )
-            driver = self._driver(store, interrupts, engine=engine, limit=limit, progress=progress)
-            planner = self._planner(store, settings)
+            driver = self.session.driver(store, interrupts, engine=engine, limit=limit, progress=progress)
+            planner = self.session.planner(store, settings)
             budget = planner.budget(settings.get("budget"))
             driver.extend_timeouts()
             while True:
@@ -206,7 +214,8 @@ class Campaign:
                 if ending != "done" or budget is None or not planner.top_up(budget):
                     break
             driver.finish(ending)
-        return self._ended(interrupts)
+        self.session.stop_if_asked(interrupts)
+        return self.status()
 
     # --- reading ---
 
@@ -218,12 +227,7 @@ class Campaign:
             max_failed: Share of prior mass that may have failed; above it the posterior would be conditional on
                 finishing, so this raises unless a larger share is accepted here.
         """
-        store, settings = self._reading()
-        try:
-            table = read_table(store, dim=self.prior.dim)
-            parts = store.parts()
-        finally:
-            store.close()
+        table, parts, settings, _ = self.session.read()
         pool = pool_of(table, parts, self.prior) if len(table.index) else None
         kind, scale = cost_kind(settings, self.price)
         return to_simulations(
@@ -239,18 +243,18 @@ class Campaign:
 
     def status(self) -> Status:
         """Where the campaign stands; safe at any time, also while another process runs it."""
-        store, settings = self._reading()
-        try:
-            table = read_table(store, dim=self.prior.dim, outputs=False)
-            parts, elapsed = store.parts(), store.totals()["elapsed"]
-        finally:
-            store.close()
-        weights = self._weights(table, parts)
+        table, parts, settings, elapsed = self.session.read(outputs=False)
+        weights = self.session.weights(table, parts)
         kind, scale = cost_kind(settings, self.price)
         return make_status(
             str(self.folder), table, cost=table.cost(kind) * scale, log_weights=weights, settings=settings,
             elapsed=elapsed, unit=unit_of(settings),
         )  # fmt: skip
+
+    def failure_map(self) -> FailureMap:
+        """P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""
+        table, names = self.session.read(outputs=False).table, self.prior.names
+        return FailureMap.of(Simulations(theta=table.theta, x=table.theta, status=table.status, names=names))
 
     def verify(self, repair: bool = False) -> Verification:
         """Test every checksum; with `repair`, keep what is whole and make the rest pending again."""
@@ -258,89 +262,3 @@ class Campaign:
             return verify(self.folder, self.prior, repair=False)
         with FolderLock(self.folder):
             return verify(self.folder, self.prior, repair=True)
-
-    # --- inside ---
-
-    def _reading(self) -> tuple[Store, dict[str, Any]]:
-        store = Store.open(self.folder, readonly=True)
-        return store, store.settings()
-
-    def _writing(self) -> _Writing:
-        return _Writing(self.folder)
-
-    def _planner(self, store: Store, settings: dict[str, Any]) -> Planner:
-        return Planner(store, self.prior, settings, self.price)
-
-    def _weights(self, table: Table, parts: dict[int, Any]) -> Array:
-        if not len(table.index):
-            return np.empty(0)
-        return pool_of(table, parts, self.prior).log_weight(table.theta) + limit_factor(table)
-
-    def _check_simulator(self, store: Store, settings: dict[str, Any]) -> None:
-        if self.simulator is None:
-            raise ConfigError(
-                "this campaign was opened to read", code="A05", fix="th.Campaign(folder, simulator, prior)"
-            )
-        now = fingerprint(self.simulator)
-        changed = differences(settings["simulator"], now)
-        if not changed or not store.totals()["done"]:
-            store.put("simulator", now)
-            return
-        if not self.accept_changed:
-            raise CampaignError(
-                f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
-                code="V05",
-                why="mixing versions mixes models",
-                fix="use a new folder, or accept_changed=True (recorded in the folder)",
-            )
-        notes = [*settings.get("notes", []), f"simulator changed and accepted: {'; '.join(changed[:5])}"]
-        store.put("notes", notes)
-        store.put("simulator", now)
-
-    def _ended(self, interrupts: Interrupts) -> Status:
-        """The status; or what the signal asked for, now that the store is closed and the lock released."""
-        status = self.status()
-        safe = f"stopped. {status.done:,} runs are safe on disk. Calling again continues."
-        interrupts.raise_if_caught(safe)
-        return status
-
-    def _driver(
-        self, store: Store, interrupts: Interrupts, *, engine: Engine, limit: Any, progress: ProgressMode
-    ) -> Driver:
-        settings = store.settings()
-        kind, scale = cost_kind(settings, self.price)
-
-        def weight_of() -> tuple[Table, Array]:
-            table = read_table(store, dim=self.prior.dim, outputs=False)
-            return table, self._weights(table, store.parts())
-
-        return Driver(
-            store, self.simulator, engine, settings=settings, limit=limit, progress=progress, kind=kind, scale=scale,
-            unit=unit_of(settings), weigh=weight_of,
-            interrupts=interrupts,
-        )  # fmt: skip
-
-
-class _Writing:
-    """The lock and the open store, together."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.lock = folder, FolderLock(folder)
-
-    def __enter__(self) -> tuple[Store, dict[str, Any]]:
-        self.lock.__enter__()
-        try:
-            self.store = Store.open(self.folder)
-            return self.store, self.store.settings()
-        except BaseException:
-            self.lock.__exit__()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.store.close()
-        self.lock.__exit__()
-
-
-def _check_count(n: int, what: str) -> None:
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="F11")

@@ -30,6 +30,7 @@ from thrifty.types import Array
 Parser = Callable[[str, Path], Any]
 _STDERR = 2000  # characters of stderr kept for a failed run
 _SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of the program become ours, so that they can be ended
+_worker = {"pid": -1}  # the process id, in a worker process
 
 
 class ProgramCrashError(Exception):
@@ -137,7 +138,7 @@ class Command:
             raise SimulatorError(f"no parameter named {missing} for the command", code="S09") from None
 
     def _execute(self, arguments: list[str], folder: Path) -> bytes:
-        alone = os.getsid(0) != os.getpid()  # not in a worker: a session of its own keeps Ctrl-C away
+        alone = _worker["pid"] != os.getpid()  # not in a worker: a session of its own keeps Ctrl-C away
         if not alone:
             _adopt_orphans()
         with open(folder / ".stderr", "w+b") as errors, open(folder / ".stdout", "w+b") as out:
@@ -196,6 +197,11 @@ def _executable(name: str) -> str:
 def _absolute(argument: str) -> str:
     """Files named relative to where the command was made stay reachable from each run's own folder."""
     return os.path.abspath(argument) if "{" not in argument and os.path.isfile(argument) else argument
+
+
+def in_worker() -> None:
+    """Called by a worker process, which leads its own session: all that programs leave behind is its to end."""
+    _worker["pid"] = os.getpid()
 
 
 def _adopt_orphans() -> None:

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+from thrifty.campaign.rows import intact
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 
 FORMAT = 1
@@ -53,7 +54,7 @@ def explained(folder: Path) -> Iterator[None]:
             raise DamagedStoreError(
                 f"{folder / NAME} is damaged: {text}",
                 code="V03",
-                fix="Campaign(folder, simulator, prior).verify(repair=True) keeps what is whole and re-runs the rest",
+                fix="th.Campaign.mend(folder) keeps what is whole; run() runs the rest again",
             ) from None
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
         reason = next((words for key, words in why.items() if key in text), text)
@@ -90,6 +91,12 @@ def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
 def check(db: sqlite3.Connection, folder: Path) -> None:
     """Refuse a store that is newer than this version, or whose tables are not exactly ours."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT and _recorded_format(db) == FORMAT:
+        raise DamagedStoreError(
+            f"{folder / NAME} is damaged: its header says format {version}, its own record format {FORMAT}",
+            code="V03",
+            fix="th.Campaign.mend(folder) writes the header anew",
+        )
     if version > FORMAT:
         raise CampaignError(
             f"store format {version} of {folder} was written by a newer thrifty; this one knows {FORMAT}",
@@ -104,5 +111,13 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
             f"refusing {folder}: its tables are not those of a campaign ({', '.join(odd)[:200]})",
             code="V07",
             why="a foreign table, view or trigger could change what is read or written",
-            fix="if this is damage: verify(repair=True) keeps the rows that are whole, in a new file",
+            fix="if this is damage: th.Campaign.mend(folder) keeps the rows that are whole, in a new file",
         )
+
+
+def _recorded_format(db: sqlite3.Connection) -> int | None:
+    """The format as the settings have it, where that row is whole: the header of the file has no checksum."""
+    with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError):
+        row = db.execute("SELECT key, value, sum FROM meta WHERE key = 'format'").fetchone()
+        return int(row[1]) if intact(row) else None
+    return None

@@ -42,23 +42,29 @@ class Pending:
     def of(cls, store: Store, dim: int, *, modes: tuple[str, ...]) -> Pending:
         """Pending runs of the blocks with these modes."""
         blocks = {block["id"]: block for block in store.blocks() if block["mode"] in modes}
-        rows = [row for row in store.plan_rows(pending=True) if row[1] in blocks]
-        theta = [read_theta(row, dim) for row in rows]
-        damaged = [row[0] for row, values in zip(rows, theta, strict=True) if values is None]
+        most = sum(block["n"] for block in blocks.values())
+        most = min(most, store.db.execute("SELECT count(*) FROM plan").fetchone()[0])
+        index, theta, predicted = np.zeros(most, dtype=np.int64), np.zeros((most, dim)), np.full(most, np.nan)
+        admitted, damaged, n = np.zeros(most, dtype=bool), [], 0
+        for row in store.plan_rows(pending=True):
+            block = blocks.get(row[1])
+            if block is None:
+                continue
+            values = read_theta(row, dim)
+            if values is None or n == most:
+                damaged.append(row[0])
+                continue
+            index[n], theta[n], predicted[n] = row[0], values, np.nan if row[4] is None else row[4]
+            admitted[n] = row[0] - block["first"] < block["admitted"]
+            n += 1
         if damaged:
             raise DamagedStoreError(
                 f"{len(damaged)} planned runs of {store.folder} fail their checksum (first {damaged[0]})",
                 code="V03",
                 fix="verify(repair=True) draws them again",
             )
-        admitted = np.array([row[0] - blocks[row[1]]["first"] < blocks[row[1]]["admitted"] for row in rows], dtype=bool)
-        order = np.concatenate([np.flatnonzero(admitted), np.flatnonzero(~admitted)])
-        return cls(
-            index=np.array([row[0] for row in rows], dtype=np.int64)[order],
-            theta=np.array(theta, dtype=np.float64).reshape(len(rows), dim)[order],
-            predicted=np.array([np.nan if row[4] is None else row[4] for row in rows], dtype=np.float64)[order],
-            must=int(admitted.sum()),
-        )
+        order = np.argsort(~admitted[:n], kind="stable")
+        return cls(index[order], theta[order], predicted[order], must=int(admitted[:n].sum()))
 
 
 @dataclass
@@ -202,15 +208,15 @@ class Driver:
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
         table, log_weights = self.weigh()
-        done = table.done
+        done, planned = table.done, table.index
         kind, scale = self.kind, self.scale
 
         def price(outcome: Outcome) -> float:
             return outcome.cost(kind) * scale
 
         def weight_of(index: int) -> float:
-            row = int(np.searchsorted(table.index, index))  # the table is in plan order
-            return float(log_weights[row]) if row < len(log_weights) and table.index[row] == index else 0.0
+            row = int(np.searchsorted(planned, index))  # the table is in plan order
+            return float(log_weights[row]) if row < len(planned) and planned[row] == index else 0.0
 
         cost = table.cost(kind)[done] * scale
         earlier = (cost, log_weights[done], table.status[done] != "ok")

@@ -44,7 +44,7 @@ class Generations:
 
     def before(self) -> list[tuple[Any, Simulations]]:
         """(proposal, simulations) of pilot and plan blocks that were run before the first generation."""
-        with Interrupts() as interrupts, self.campaign._writing() as (store, settings):
+        with Interrupts() as interrupts, self.campaign.session.writing() as (store, settings):
             if STARTED not in settings:
                 store.put(STARTED, len(store.blocks()))
             self._block = int(store.settings()[STARTED])
@@ -53,13 +53,13 @@ class Generations:
                 self._finish(store, interrupts)
             if not interrupts.drain:
                 return [(self._proposal(store, block["part"]), self._read(store, block)) for block in blocks]
-        self.campaign._ended(interrupts)  # raises what the signal asked for
+        self.campaign.session.stop_if_asked(interrupts)  # raises what the signal asked for
         return []
 
     def __call__(self, proposal: Any, n: int) -> Simulations:
         """Simulations of n draws from the proposal, in plan order: committed, run, or read back."""
-        with Interrupts() as interrupts, self.campaign._writing() as (store, settings):
-            self.campaign._check_simulator(store, settings)
+        with Interrupts() as interrupts, self.campaign.session.writing() as (store, settings):
+            self.campaign.session.check_simulator(store, settings)
             blocks = store.blocks()
             if self._block >= len(blocks):
                 self._commit(store, settings, proposal, n)
@@ -69,7 +69,9 @@ class Generations:
             block = store.blocks()[self._block]
             sims = self._read(store, block)
         if interrupts.drain:
-            self.campaign._ended(interrupts)  # raises what the signal asked for; the generation stays committed
+            self.campaign.session.stop_if_asked(
+                interrupts
+            )  # raises what the signal asked for; the generation stays committed
         self._block += 1
         return sims
 
@@ -108,11 +110,12 @@ class Generations:
     def _finish(self, store: Store, interrupts: Interrupts) -> None:
         """Run everything that is pending."""
         settings = store.settings()
-        driver = self.campaign._driver(store, interrupts, engine=self.engine, limit=None, progress="quiet")
+        session = self.campaign.session
         opening = settings.get("shape") is None
         pending = Pending.of(store, self.campaign.prior.dim, modes=("pilot", "n"))
         if len(pending.index):
-            self.campaign._check_simulator(store, settings)
+            session.check_simulator(store, settings)
+        driver = session.driver(store, interrupts, engine=self.engine, limit=None, progress="quiet")
         driver.run(pending, first=opening)
         if opening:
             driver.after_pilot(self.campaign.prior.names)

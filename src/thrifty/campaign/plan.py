@@ -15,13 +15,14 @@ from thrifty.campaign.tally import amount
 from thrifty.costs import FittedCost, fit_cost
 from thrifty.errors import CostError, SelfCheckError
 from thrifty.penalties import Penalty, Power, as_penalty
-from thrifty.proposals import CostAware, Mixture
+from thrifty.proposals import CostAware, Mixture, priced
 from thrifty.recovery import prior_recovery
 from thrifty.tradeoff import Tradeoff, tradeoff
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Cost, Prior
 
 SELF_CHECK = 1e-6  # p-value: planted faults give less than 1e-12, and one honest plan in a million is refused
 PILOTS_PER_PARAMETER = 4
+TABULATED = 400  # values of a cost function that are fitted: as many as a large pilot, in a second
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,21 @@ def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
             fix=f"pilot({10 * theta.shape[1]}) or more",
         )
     return fit_cost(theta, cost, unit=unit)
+
+
+def frozen(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
+    """A cost as numbers that can be kept: of a function, a fit to its values at prior draws.
+
+    A function could be another one tomorrow. Weights come from what was frozen, so the fit need not be perfect.
+    """
+    if isinstance(cost, FittedCost):
+        return cost
+    if not callable(cost):
+        raise CostError(
+            f"cost = {cost!r} is neither a fitted cost nor a function", code="C01", fix="cost=th.fit_cost(theta, cost)"
+        )
+    theta = np.asarray(prior.sample(TABULATED, np.random.default_rng(0)), dtype=np.float64)
+    return fit_cost(theta, priced(cost, theta), unit=unit)
 
 
 def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tuple[CostAware | None, Tradeoff]:

@@ -19,7 +19,7 @@ from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.tradeoff import Tradeoff
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Cost, Prior
 
 PRIOR = 0  # number of the part that is the prior itself
 TOP_UP = (16, 10_000)  # draws added at once when a plan ends before its budget
@@ -42,7 +42,7 @@ class Planner:
             self.store.put("pilots", n)
 
     def plan(
-        self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: FittedCost | None, refit: bool
+        self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool
     ) -> planning.Plan:
         """Freeze, test, commit; the quote."""
         table = read_table(self.store, dim=self.prior.dim, outputs=False)
@@ -110,7 +110,7 @@ class Planner:
         return True
 
     def _proposal(
-        self, table: Table, part: int | None, cost: FittedCost | None, *, penalty: Any, mixture: Any
+        self, table: Table, part: int | None, cost: Cost | None, *, penalty: Any, mixture: Any
     ) -> tuple[FittedCost, CostAware | None, Tradeoff]:
         if part is not None and part != PRIOR:
             fitted = Frozen(self.store.parts()[part][1]).cost
@@ -119,9 +119,11 @@ class Planner:
             kind, _ = cost_kind(self.settings, self.price)
             unit = unit_of({**self.settings, "price": None})
             usable = np.isin(table.status, ("ok", "invalid")) & np.isfinite(table.cost(kind))
-            cost = planning.fit(table.theta[usable], table.cost(kind)[usable], unit=unit)
-        proposal, trade = planning.choose(self.prior, cost, penalty=penalty, mixture=mixture)
-        return cost, proposal, trade
+            fitted = planning.fit(table.theta[usable], table.cost(kind)[usable], unit=unit)
+        else:
+            fitted = planning.frozen(cost, self.prior, unit=unit_of({**self.settings, "price": None}))
+        proposal, trade = planning.choose(self.prior, fitted, penalty=penalty, mixture=mixture)
+        return fitted, proposal, trade
 
     def _draws(self, budget: Budget | None, each: float, table: Table) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""

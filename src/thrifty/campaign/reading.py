@@ -7,7 +7,7 @@ as drawn from sum_j (n_j/n) q_j (theory of the balance heuristic). The pilot is 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,11 @@ class Table:
         """Rows with a run."""
         return self.status != "pending"
 
+    def first(self, n: int) -> Table:
+        """The first n rows."""
+        cut = {key: value[:n] for key, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return self if n == len(self.index) else replace(self, **cut)
+
     def cost(self, kind: CostKind) -> Array:
         """Measured cost (n,)."""
         return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
@@ -87,61 +92,74 @@ def read_table(store: Store, *, dim: int, outputs: bool = True) -> Table:
 
 
 def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[str, list[int]]]:
-    """Everything readable, and the indices of damaged rows by table. Without outputs, runs are not checked."""
-    damaged: dict[str, list[int]] = {"plan": [], "runs": []}
+    """Everything readable, and the indices of damaged rows by table. Without outputs, runs are not checked.
+
+    Rows go one by one into arrays made beforehand: lists of a hundred thousand rows would stay in the process as
+    memory that is free and cannot be given back.
+    """
     blocks = {block["id"]: block for block in store.blocks()}
-    index, theta, part, predicted, withdrawn, seen = [], [], [], [], 0, 0
+    shape = known_shape(store)
+    table = _planned(store, blocks, dim, x_shape=shape if outputs else (0,))
+    damaged: dict[str, list[int]] = {"plan": [], "runs": []}
+    n = seen = 0
     for row in store.plan_rows():
         seen += 1
         values, block = read_theta(row, dim), blocks.get(row[1])
         if values is None or block is None:
             damaged["plan"].append(int(row[0]))
         elif row[0] - block["first"] >= block["admitted"]:
-            withdrawn += 1
+            table.withdrawn += 1
+        elif n == len(table.index):  # more rows than blocks have: not ours
+            damaged["plan"].append(int(row[0]))
         else:
-            index.append(row[0])
-            theta.append(values)
-            part.append(block["part"])
-            predicted.append(np.nan if row[4] is None else row[4])
+            table.index[n], table.theta[n], table.part[n] = row[0], values, block["part"]
+            table.predicted[n] = np.nan if row[4] is None else row[4]
+            n += 1
     if seen != sum(block["n"] for block in blocks.values()):  # a row that vanished is damage too
         there = {row[0] for row in store.plan_rows()}
         planned = {i for block in blocks.values() for i in range(block["first"], block["first"] + block["n"])}
         damaged["plan"] += sorted((planned - there) | (there - planned))
-    n = len(index)
-    shape = known_shape(store)
-    table = Table(
-        index=np.array(index, dtype=np.int64),
-        theta=np.array(theta).reshape(n, dim),
-        part=np.array(part, dtype=np.int64),
-        predicted=np.array(predicted, dtype=np.float64),
-        x=np.full((n, *shape) if outputs else (n, 1), np.nan),
+    table = table.first(n)
+    _fill(store, table, shape=shape, outputs=outputs, damaged=damaged["runs"])
+    return table, damaged
+
+
+def _planned(store: Store, blocks: dict[int, dict[str, Any]], dim: int, *, x_shape: Shape) -> Table:
+    """An empty table with a row for each draw that counts."""
+    n = sum(block["admitted"] for block in blocks.values())
+    n = min(n, store.db.execute("SELECT count(*) FROM plan").fetchone()[0])  # sizes from files are not trusted
+    return Table(
+        index=np.zeros(n, dtype=np.int64),
+        theta=np.zeros((n, dim)),
+        part=np.zeros(n, dtype=np.int64),
+        predicted=np.full(n, np.nan),
+        x=np.full((n, *x_shape), np.nan),
         status=np.full(n, "pending", dtype="<U8"),
         wall=np.full(n, np.nan),
         cpu=np.full(n, np.nan),
         reported=np.full(n, np.nan),
         cut=np.full(n, np.inf),
         policy=np.full(n, None, dtype=object),
-        withdrawn=withdrawn,
     )
-    _fill(store, table, shape=shape, outputs=outputs, damaged=damaged["runs"])
-    return table, damaged
 
 
 def _fill(store: Store, table: Table, *, shape: Shape, outputs: bool, damaged: list[int]) -> None:
-    position = {int(index): row for row, index in enumerate(table.index)}
+    words = ",".join(str(size) for size in shape)
+    index, at, n = table.index, 0, len(table.index)
     for row in store.run_rows(light=not outputs):
         outcome = read_outcome(row, check=outputs)
         if outcome is None:
             damaged.append(int(row[0]))
             continue
-        at = position.get(outcome.index)
-        if at is None:
+        while at < n and index[at] < outcome.index:  # both in order of the index
+            at += 1
+        if at == n or index[at] != outcome.index:
             continue
         table.status[at] = outcome.status
         table.wall[at], table.cpu[at], table.reported[at] = outcome.wall, outcome.cpu, outcome.reported
         table.cut[at] = np.inf if outcome.limit is None else outcome.limit
         table.policy[at] = row[12]
-        if outcome.status == "ok" and row[2] != ",".join(str(size) for size in shape):
+        if outcome.status == "ok" and row[2] != words:
             table.status[at] = "error"
         elif outputs and outcome.status == "ok":
             table.x[at] = outcome.x

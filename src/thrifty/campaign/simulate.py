@@ -71,7 +71,9 @@ def simulate(
         time_limit: Wall seconds per run; needs `on_timeout`.
         on_timeout: "lazy", "extend", "restrict", "weight" or "stop"; see `thrifty.campaign.limits`.
         engine: `th.Inline()`, `th.Processes(n)` or `th.Dask(...)` instead of `workers`.
-        cost: What `Simulations.cost` holds: CPU seconds, wall seconds, or what the simulator reported.
+        cost: What `Simulations.cost` holds: CPU seconds, wall seconds, or, asked for by "reported", the cost of
+            `th.Output`. One rule for all simulators: a cost that is reported and not asked for is left out here (a
+            campaign keeps all three in its folder), since a unit must not change with what a run returns.
         m: Realisations per draw; x is then (n, m, *event).
         progress: "auto" (bar in a terminal, else plain lines for long jobs), "quiet", "plain", "bar" or "json".
 
@@ -118,6 +120,12 @@ def check_settings(*, cost: str, m: int, seed: int) -> None:
         raise ConfigError(f"m = {m!r} realisations per draw, expected a whole number of at least 1", code="F08")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="F09")
+
+
+def check_count(n: object, what: str) -> None:
+    """A number of runs."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="F11")
 
 
 def assemble(

@@ -7,6 +7,7 @@ copied into a new file; settings, proposals and blocks come from the copy kept b
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
@@ -16,11 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.database import NAME, SCHEMA, connect, explained
+from thrifty.campaign.identity import readable_prior
+from thrifty.campaign.lock import FolderLock
 from thrifty.campaign.planner import drawn, rebuilt
 from thrifty.campaign.reading import Frozen, scan
 from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row
 from thrifty.campaign.seeds import coin
-from thrifty.campaign.sidecar import read_sidecar, write_sidecar
+from thrifty.campaign.sidecar import SIDECAR, read_sidecar, write_sidecar
 from thrifty.campaign.store import Store
 from thrifty.errors import CampaignError, DamagedStoreError
 from thrifty.types import Prior
@@ -87,6 +90,24 @@ def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
     runs = tuple(sorted({*found.damaged_runs, *again["runs"]}))
     plan = tuple(sorted({*found.damaged_plan, *again["plan"]}))
     return Verification(str(folder), runs, plan, found.file, repaired=True)
+
+
+def mend(folder: Path, prior: Prior | None = None) -> Verification:
+    """Repair a folder that may be too damaged to be opened; settings come from `frozen.json` where they must."""
+    if not (folder / NAME).is_file() and not (folder / SIDECAR).is_file():
+        raise CampaignError(f"no campaign at {folder}", code="A02", why="nothing was created")
+    with FolderLock(folder):
+        return verify(folder, prior if prior is not None else _kept_prior(folder), repair=True)
+
+
+def _kept_prior(folder: Path) -> Prior:
+    copy = read_sidecar(folder)
+    kept = {key: json.loads(value) for key, value, _ in copy["meta"]} if copy is not None else {}
+    if "prior" not in kept:
+        raise DamagedStoreError(
+            f"frozen.json of {folder} is missing or damaged", code="V03", fix="th.Campaign.mend(folder, prior)"
+        )
+    return readable_prior(None, kept["prior"])
 
 
 def _look(folder: Path, dim: int) -> Verification:

@@ -16,6 +16,7 @@ from typing import Any
 
 import cloudpickle
 
+from thrifty.campaign.command import in_worker
 from thrifty.campaign.lane import WorkerLane
 from thrifty.campaign.run_one import Runner, cpu_seconds
 from thrifty.campaign.task import Outcome, Task
@@ -35,6 +36,7 @@ def initialise(payload: bytes, cell: Any, pipes: tuple[Any, Any], warden: Any, e
     warden.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update(environment)
+    in_worker()
     cell[INDEX], cell[PID] = -1, os.getpid()
     _worker["cell"], _worker["lane"] = cell, WorkerLane(*pipes)
     try:

@@ -4,12 +4,14 @@
     cost_surface, cost_residuals, waterfall   costs
     tradeoff, proposal, weights               the plan
     calibration, predictive                   checks
+    failures                                  which parameters fail
 
 `figure.savefig("name.png")` writes one to disk.
 """
 
 from thrifty.plots.checks import calibration, predictive
 from thrifty.plots.cost import cost_residuals, cost_surface, waterfall
+from thrifty.plots.failures import failures
 from thrifty.plots.plan import proposal, tradeoff, weights
 from thrifty.plots.posterior import marginals, pairs
 
@@ -17,6 +19,7 @@ __all__ = [
     "calibration",
     "cost_residuals",
     "cost_surface",
+    "failures",
     "marginals",
     "pairs",
     "predictive",
