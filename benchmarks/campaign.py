@@ -22,9 +22,9 @@ import numpy as np
 import thrifty as th
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.loop import Loop
+from thrifty.campaign.recorder import Recorder
 from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory
-from thrifty.campaign.store import Store
 from thrifty.campaign.task import Job
 from thrifty.campaign.virtual import Virtual
 
@@ -37,9 +37,18 @@ def line(what: str, value: float, limit: float | None, unit: str) -> None:
 
 
 def sleeping(theta, rng):
-    """A run that takes theta[0] seconds and no CPU, so that a busy machine does not blur the overhead."""
+    """Takes theta[0] seconds and no CPU, so that a busy machine does not blur the overhead; reports its own time."""
+    begun = time.perf_counter()
     time.sleep(theta[0])
-    return theta
+    return th.Output(theta, cost=time.perf_counter() - begun)
+
+
+def spinning(theta, rng):
+    """Takes theta[0] seconds of wall time on a core: the driver competes with it for two cores."""
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < theta[0]:
+        pass
+    return th.Output(theta, cost=time.perf_counter() - begun)
 
 
 def instant(theta, rng):
@@ -50,62 +59,68 @@ def warm_engine() -> None:
     th.simulate(instant, np.ones((4, 1)), workers=2, progress="quiet")
 
 
-def busy_time(seconds: float, n: int, workers: int = 2) -> tuple[float, float]:
-    """Wall seconds of n sleeping runs, and the wall seconds measured inside them."""
-    draws = np.full((n, 1), seconds)
+def timed(simulator, seconds: float, n: int) -> np.ndarray:
+    """Wall seconds of n runs on two workers, and the seconds that the simulator itself measured inside them."""
     begun = time.perf_counter()
-    sims = th.simulate(sleeping, draws, workers=workers, cost="wall", progress="quiet")
-    return time.perf_counter() - begun, float(sims.cost.sum())
+    sims = th.simulate(simulator, np.full((n, 1), seconds), workers=2, cost="reported", progress="quiet")
+    return np.array([time.perf_counter() - begun, float(sims.cost.sum())])
 
 
-def overhead() -> None:
-    """Worker time that is not the simulator's own: differences between two sizes remove the start-up."""
+def overhead(runs: int = 1000) -> None:
+    """Worker time that is not the simulator's own.
+
+    Steady state: the difference between two sizes, which removes the start (workers, one warm-up run each) and the end;
+    both are given beside it.
+    """
     warm_engine()
-    for seconds, small, large, label in ((0.001, 500, 4500, "1 ms runs, bundled"), (0.1, 20, 220, "100 ms runs")):
-        wall, inside = (
-            np.subtract(b, a) for a, b in zip(busy_time(seconds, small), busy_time(seconds, large), strict=True)
-        )
-        per_run = (2 * wall - inside) / (large - small)
-        if seconds < 0.01:
-            line(f"overhead per run, {label}, in memory", 1e3 * per_run, 0.3, "ms")
-        else:
-            line(f"overhead, {label}, in memory, share of wall", 100 * per_run / seconds, 1.0, "%")
-    with tempfile.TemporaryDirectory() as folder:
-        c = th.Campaign(Path(folder) / "c", _hundred, PRIOR)
-        c.pilot(20, progress="quiet")
-        begun, before = time.perf_counter(), c.status()
-        c.pilot(240, progress="quiet")
-        wall = time.perf_counter() - begun
-        store = Store.open(Path(folder) / "c", readonly=True)
-        inside = store.totals()["wall"] - 20 * 0.1
-        store.close()
-        line("100 ms runs, durable, share of wall, start-up included", 100 * (2 * wall - inside) / inside, None, "%")
-        assert before.done == 20
+    wall, inside = timed(sleeping, 0.001, 4500) - timed(sleeping, 0.001, 500)
+    line("overhead per run, 1 ms runs, bundled, in memory", 1e3 * (2 * wall - inside) / 4000, 0.3, "ms")
+    for simulator, label in ((sleeping, "sleeping"), (spinning, "spinning")):
+        small, large = timed(simulator, 0.1, 20), timed(simulator, 0.1, 20 + runs)
+        wall, inside = large - small
+        line(f"{runs:,} runs of 100 ms, {label}: overhead, share of wall", 100 * (1 - inside / (2 * wall)), 1.0, "%")
+        begin = small[0] - small[1] / 2
+        line("   start and end of a job, warm-up run included", begin, None, "s")
+        line("   share of wall with start and end", 100 * (1 - large[1] / (2 * large[0])), None, "%")
+    _durable(runs)
     begun = time.process_time()
     th.simulate(instant, np.ones((20_000, 1)), workers=2, progress="quiet")
     line("driver CPU per run, instant runs in memory", 1e3 * (time.process_time() - begun) / 20_000, None, "ms")
 
 
-def _hundred(theta, rng):
-    time.sleep(0.1)
-    return theta + rng.normal()
+def _durable(runs: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        c = th.Campaign(Path(folder) / "c", sleeping_campaign, PRIOR, cost="reported")
+        times = []
+        for n in (20, 40, 40 + runs):  # the first call starts the fork server
+            begun, before = time.perf_counter(), c.status().spent
+            c.pilot(n, progress="quiet")
+            times.append((time.perf_counter() - begun, c.status().spent - before))
+        wall, inside = np.subtract(times[2], times[1])
+        line(f"{runs:,} runs of 100 ms, durable: overhead, share of wall", 100 * (1 - inside / (2 * wall)), 1.0, "%")
+        line("   share of wall with start and end", 100 * (1 - times[2][1] / (2 * times[2][0])), None, "%")
 
 
-def makespan() -> None:
-    """Two real workers, cost range 100: against max(sum/2, longest)."""
-    rng = np.random.default_rng(0)
-    theta = rng.random((300, 1))
-    seconds = 0.002 * 100.0 ** theta[:, 0]
-    warm_engine()
-    engine, memory = th.Processes(2), Memory()
-    noisy = seconds * rng.lognormal(0, 0.3, 300)
-    schedule = Schedule(np.arange(300), np.column_stack([seconds, seconds]), predicted=noisy)
-    loop = Loop(engine, Job(sleeping, 0), schedule, memory)
+def sleeping_campaign(theta, rng):
     begun = time.perf_counter()
-    loop.run(Interrupts())
-    wall = time.perf_counter() - begun
-    inside = sum(outcome.wall for outcome in memory.outcomes)
-    line("makespan / lower bound, two real workers", wall / max(inside / 2, seconds.max()), 1.05, "x")
+    time.sleep(0.1)
+    return th.Output(theta + rng.normal(), cost=time.perf_counter() - begun)
+
+
+def makespan(times: int = 3) -> None:
+    """Two real workers, cost range 100, predictions 30 % off, start-up included: against max(sum/2, longest)."""
+    warm_engine()
+    for seed in range(times):
+        rng = np.random.default_rng(seed)
+        seconds = 0.002 * 100.0 ** rng.random(300)
+        noisy = seconds * rng.lognormal(0, 0.3, 300)
+        memory = Memory()
+        schedule = Schedule(np.arange(300), np.column_stack([seconds, seconds]), predicted=noisy)
+        begun = time.perf_counter()
+        Loop(th.Processes(2), Job(sleeping, 0), schedule, memory).run(Interrupts())
+        wall = time.perf_counter() - begun
+        inside = sum(outcome.reported for outcome in memory.outcomes)
+        line(f"makespan / lower bound, two real workers, {seed}", wall / max(inside / 2, seconds.max()), 1.05, "x")
 
 
 def virtual() -> None:
@@ -129,17 +144,25 @@ def large(n: int = 100_000) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "large"
         c = th.Campaign(path, instant, PRIOR)
-        c.pilot(1000, progress="quiet")
-        base = _resident()
+        c.pilot(n // 100, progress="quiet")
+        base, seen = _resident(), []
+        flush = Recorder.flush
+
+        def watched(self, *, force=False):
+            recorded = flush(self, force=force)
+            seen.append((recorded, _resident()))
+            return recorded
+
+        Recorder.flush = watched  # type: ignore[method-assign]
         begun = time.perf_counter()
-        peaks = []
-        for target in (n // 4, n // 2, n):
-            c.pilot(target, progress="quiet")
-            peaks.append(_resident())
+        c.pilot(n, progress="quiet")
         wall = time.perf_counter() - begun
+        Recorder.flush = flush  # type: ignore[method-assign]
         line(f"{n:,} durable runs, wall per run", 1e3 * wall / n, None, "ms")
-        line("driver memory after n/4, over the start", (peaks[0] - base) / 2**20, None, "MB")
-        line("driver memory after n, over n/4", (peaks[-1] - peaks[0]) / 2**20, None, "MB")
+        early = next(memory for recorded, memory in seen if recorded >= n // 10)
+        line("driver memory at the end of the run, over a tenth of it", (seen[-1][1] - early) / 2**20, 10.0, "MB")
+        line("   the plan and its weights, held throughout", (early - base) / 2**20, None, "MB")
+        line("   afterwards, over the start", (_resident() - base) / 2**20, None, "MB")
         opened = "import sys, time, thrifty as th; t = time.perf_counter(); c = th.Campaign.open(sys.argv[1]);"
         for what, code in (("open", ""), ("open and status", "c.status();"), ("open and table", "c.simulations();")):
             out = subprocess.run(
@@ -164,7 +187,7 @@ def sbi(n: int = 2000) -> None:
     torch.set_num_threads(1)
     prior, _, numpy_prior = process_prior(BoxUniform(torch.zeros(2), torch.ones(2)))
     simulator = process_simulator(_five_torch, prior, numpy_prior)
-    for attempt in ("first", "again"):
+    for attempt in ("first", "second", "third"):
         begun = time.perf_counter()
         simulate_for_sbi(simulator, prior, num_simulations=n, num_workers=2, show_progress_bar=False, seed=0)
         theirs = time.perf_counter() - begun
