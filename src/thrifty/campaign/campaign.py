@@ -31,7 +31,7 @@ from thrifty.campaign.store import Store
 from thrifty.campaign.task import CostKind, Engine
 from thrifty.campaign.verify import Verification, mend, verify
 from thrifty.campaign.workers import Processes
-from thrifty.errors import CampaignError, ConfigError
+from thrifty.errors import ConfigError
 from thrifty.priors import as_prior, check_prior
 from thrifty.types import Cost, Simulations
 
@@ -113,8 +113,6 @@ class Campaign:
     def mend(folder: str | os.PathLike[str], prior: Any = None) -> Verification:
         """`verify(repair=True)` for a folder too damaged to be opened; the prior is read from it unless given."""
         return mend(Path(folder), None if prior is None else as_prior(prior))
-
-    # --- steps ---
 
     def pilot(
         self,
@@ -200,24 +198,11 @@ class Campaign:
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as (store, settings):
             self.session.check_simulator(store, settings)
-            if not store.blocks():
-                raise CampaignError(
-                    f"{self.folder} has no planned runs", code="A04", fix="c.pilot(200), then c.plan(n=5000)"
-                )
             driver = self.session.driver(store, interrupts, engine=engine, limit=limit, progress=progress)
-            planner = self.session.planner(store, settings)
-            budget = planner.budget(settings.get("budget"))
-            driver.extend_timeouts()
-            while True:
-                pending = Pending.of(store, self.prior.dim, modes=("pilot", "n", "budget"))
-                ending = driver.run(pending, budget=budget, deadline=until)
-                if ending != "done" or budget is None or not planner.top_up(budget):
-                    break
+            ending = self.session.run_planned(store, settings, driver, deadline=until)
             driver.finish(ending)
         self.session.stop_if_asked(interrupts)
         return self.status()
-
-    # --- reading ---
 
     def simulations(self, *, allow_incomplete: bool = False, max_failed: float = 0.01) -> Simulations:
         """The table of all runs, pilot included through the joint balance weights.

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thrifty.campaign.budget import Price
-from thrifty.campaign.drive import Driver
+from thrifty.campaign.drive import Driver, Pending
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
 from thrifty.campaign.lock import FolderLock
+from thrifty.campaign.loop import Ending
 from thrifty.campaign.planner import Planner, cost_kind, unit_of
 from thrifty.campaign.progress import ProgressMode
 from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
@@ -95,6 +96,21 @@ class Session:
             store, self.simulator, engine, settings=settings, limit=limit, progress=progress, kind=kind, scale=scale,
             unit=unit_of(settings), weigh=weigh, interrupts=interrupts,
         )  # fmt: skip
+
+    def run_planned(self, store: Store, settings: dict[str, Any], driver: Driver, *, deadline: float | None) -> Ending:
+        """Run what is planned; a budget that outlasts its plan gets more draws."""
+        if not store.blocks():
+            raise CampaignError(
+                f"{self.folder} has no planned runs", code="A04", fix="c.pilot(200), then c.plan(n=5000)"
+            )
+        planner = self.planner(store, settings)
+        budget = planner.budget(settings.get("budget"))
+        driver.extend_timeouts()
+        while True:
+            pending = Pending.of(store, self.prior.dim, modes=("pilot", "n", "budget"))
+            ending = driver.run(pending, budget=budget, deadline=deadline)
+            if ending != "done" or budget is None or not planner.top_up(budget):
+                return ending
 
     def weights(self, table: Table, parts: dict[int, Any]) -> Array:
         """Log weights of the pool, with what policies on time-outs add (n,)."""
