@@ -103,7 +103,7 @@ class Processes:
                     reports += self._past_limit(slot)
                     reports += [report] if (report := slot.withdraw()) else []
                     reports += self._death(slot, RuntimeError("the worker ended")) if gone else []
-            if reports or now >= deadline:
+            if reports or now >= deadline or self.stopped:
                 return reports
 
     def clock(self) -> float:
