@@ -31,8 +31,8 @@ class FailureMap:
         >>> failures([[0.1], [0.9]]).round(1).tolist()
         [1.0, 0.0]
         >>> print(failures)
-        120 of 400 runs failed, nearly all with beta > 0.72
-        finish:  beta 0 to 0.25  100 %   0.25 to 0.5  100 %   0.5 to 0.75  79 %   0.75 to 1  0 %
+        120 of 400 runs failed, nearly all with beta > 0.71
+        finish:  beta 0 to 0.25  100 %   0.25 to 0.5  100 %   0.5 to 0.75  80 %   0.75 to 1  0 %
     """
 
     theta: Array

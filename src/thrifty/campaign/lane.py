@@ -32,7 +32,7 @@ class Frames:
     Example:
         >>> frames = Frames()
         >>> data = framed("first") + framed("second")
-        >>> [frames.feed(data[:20]), frames.feed(data[20:])]
+        >>> [frames.feed(data[:-3]), frames.feed(data[-3:])]
         [['first'], ['second']]
     """
 
