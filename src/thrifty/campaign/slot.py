@@ -1,7 +1,7 @@
 """One local worker: its process, its pipes, its cell of shared memory, the bundle it runs and the one it has next.
 
 The process belongs to a pool of pebble with one worker, which starts it, watches it and says how it ended. Its one task
-is to serve bundles through a lane of its own (`lane.py`): pebble's own way through three threads takes half a millisecond.
+is to serve bundles through a lane of its own (`lane.py`): pebble's own way through three threads takes 0.5 ms.
 """
 
 from __future__ import annotations
