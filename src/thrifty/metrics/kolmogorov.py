@@ -2,8 +2,9 @@
 
     D = sup_t |F_u(t) - G_v(t)|,    F_u(t) = sum u_i 1[x_i <= t]
 
-The p-value is asymptotic. Without weights it is Kolmogorov's with n m / (n + m) points; with weights
-each sample strays as its own weights say (see `thrifty.metrics.suprema`).
+Without weights the p-value is Kolmogorov's with n m / (n + m) points, exact for small samples; with weights
+each sample strays as its own weights say (see `thrifty.metrics.suprema`). Where the weights are so uneven that no
+p-value can be right it is NaN, and a warning says why; the distance is always given.
 """
 
 from __future__ import annotations
@@ -13,15 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.errors import warn
 from thrifty.metrics.samples import Sample, two_samples
-from thrifty.metrics.suprema import grid, paths, tail
+from thrifty.metrics.suprema import freedom, grid, paths, squared, studentised, tail, too_uneven
 from thrifty.types import Array
 
 _EXACT = 10_000  # n m up to which the distribution is counted out: asymptotics give p = 0 for three against three
 
 
 class KS(NamedTuple):
-    """Distance and p-value of each marginal, each (p,)."""
+    """Distance and p-value of each marginal, each (p,); the p-value is NaN where weights are too uneven for one."""
 
     statistic: Array
     p_value: Array
@@ -41,12 +43,19 @@ def ks(
         [0.666666666667]
     """
     first, second = two_samples(x, y, x_weights, y_weights)
-    results = [_one(first, second, column) for column in range(first.points.shape[1])]
+    uneven = [f"{name}: {too_uneven(s.weights)}" for name, s in (("x", first), ("y", second)) if _uneven(s)]
+    if uneven:
+        warn(f"[W10] no p-value (NaN): {'; '.join(uneven)}. Draw more, or use a gentler penalty", stacklevel=3)
+    results = [_one(first, second, column, known=not uneven) for column in range(first.points.shape[1])]
     distance, p_value = (np.array(part) for part in zip(*results, strict=True))
     return KS(distance, p_value)
 
 
-def _one(first: Sample, second: Sample, column: int) -> tuple[float, float]:
+def _uneven(s: Sample) -> bool:
+    return not s.equal and bool(too_uneven(s.weights))
+
+
+def _one(first: Sample, second: Sample, column: int, *, known: bool) -> tuple[float, float]:
     values = np.concatenate([first.points[:, column], second.points[:, column]])
     order = np.argsort(values, kind="stable")
     values = values[order]
@@ -57,6 +66,8 @@ def _one(first: Sample, second: Sample, column: int) -> tuple[float, float]:
     weights = weights[:, order]
     steps = np.cumsum(weights, axis=1)[:, last]
     distance = float(np.abs(steps[0] - steps[1]).max())
+    if not known:
+        return distance, float("nan")
     if first.equal and second.equal:
         if n * (len(values) - n) <= _EXACT:
             from scipy.stats import ks_2samp
@@ -64,8 +75,7 @@ def _one(first: Sample, second: Sample, column: int) -> tuple[float, float]:
             exact: Any = ks_2samp(first.points[:, column], second.points[:, column], method="exact")
             return distance, float(exact.pvalue)
         return distance, _kolmogorov(distance, first.ess, second.ess)
-    clocks = np.cumsum(weights**2, axis=1)[:, last]
-    return distance, _weighted_p_value(distance, clocks, steps)
+    return distance, _weighted_p_value(distance, squared(weights), steps, last)
 
 
 def _kolmogorov(distance: float, n: float, m: float) -> float:
@@ -74,7 +84,8 @@ def _kolmogorov(distance: float, n: float, m: float) -> float:
     return float(kstwo.sf(distance, max(round(n * m / (n + m)), 1)))
 
 
-def _weighted_p_value(distance: float, clocks: Array, steps: Array) -> float:
+def _weighted_p_value(distance: float, squares: Array, steps: Array, last: npt.NDArray[np.bool_]) -> float:
+    clocks = np.cumsum(squares, axis=1)[:, last]
     chosen = grid(clocks.shape[1])
     total = clocks[:, -1]
     level = (steps[0] / total[0] + steps[1] / total[1]) / (1 / total[0] + 1 / total[1])  # the better known counts more
@@ -84,4 +95,6 @@ def _weighted_p_value(distance: float, clocks: Array, steps: Array) -> float:
         process = process + paths(np.append(clock[chosen], end), level[chosen], rng)
         below = clock[chosen] / end
         variance = variance + end * (below * (1 - level[chosen]) ** 2 + (1 - below) * level[chosen] ** 2)
-    return tail(distance, np.abs(process).max(axis=1), float(np.max(variance)))
+    dof = freedom(squares)
+    suprema = studentised(np.abs(process).max(axis=1), dof, rng)
+    return tail(distance, suprema, float(np.max(variance)), dof)
