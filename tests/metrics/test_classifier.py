@@ -94,6 +94,29 @@ def test_agrees_with_sbi(rng, classifier):
     assert abs(th.metrics.c2st(x, y, classifier=classifier) - theirs) < 4 * np.sqrt(0.25 / 800)
 
 
+@BOTH
+def test_counts_keep_their_power(rng, classifier):
+    """Poisson(3) against Poisson(4): best accuracy 0.603; a dozen distinct values, 600 observations each."""
+    x, y = rng.poisson(3, 600), rng.poisson(4, 600)
+    result = th.metrics.c2st_test(x, y, classifier=classifier)
+    assert result.p_value < 1e-6 and result.null[1] - 0.5 == pytest.approx(1.96 * np.sqrt(2 / 600) / 4, rel=1e-3)
+    joined = th.metrics.c2st_test(x, y, classifier=classifier, folds=2, discrete=False)
+    assert joined.null[1] - 0.5 > 3 * (result.null[1] - 0.5)  # the mutant: a dozen points have no power
+
+
+def test_two_classes_can_be_compared(rng):
+    x, y = rng.random((300, 1)) < 0.3, rng.random((300, 1)) < 0.6
+    assert th.metrics.c2st_test(x, y, classifier=forest).p_value < 1e-6
+
+
+def test_size_for_counts(rng):
+    hits = sum(
+        th.metrics.c2st_test(rng.poisson(3, 100), rng.poisson(3, 100), classifier=Threshold).p_value < 0.05
+        for _ in range(100)
+    )
+    assert hits <= 14  # of 100 at 5 %; more has chance 1e-4
+
+
 def false_alarms(rng, classifier, repeats, n=150):
     hits = 0
     for _ in range(repeats):
@@ -110,7 +133,15 @@ def test_size_over_many_seeds(rng, classifier):
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"folds": 1}, "at least two folds"), ({"folds": 50}, "at least two folds"), ({"level": 1.0}, "level must lie")],
+    [
+        ({"folds": 1}, "at least two folds"),
+        ({"folds": 50}, "at least two folds"),
+        ({"folds": "five"}, "got 'five' folds"),
+        ({"folds": 2.5}, r"got 2\.5 folds"),
+        ({"level": 1.0}, "level must lie"),
+        ({"level": "95 %"}, "level must lie"),
+        ({"classifier": "forest"}, "classifier must be a function"),
+    ],
 )
 def test_refuses_bad_settings(rng, settings, message):
     with pytest.raises(DataError, match=message):

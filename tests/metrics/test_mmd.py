@@ -117,7 +117,7 @@ def test_twenty_thousand_fit_in_a_gigabyte(rng):
     assert peak < 1e9
 
 
-@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf])
+@pytest.mark.parametrize("scale", [0, -1.0, np.nan, np.inf, "median", True])
 def test_refuses_a_bad_lengthscale(scale):
     with pytest.raises(DataError, match="lengthscale must be a finite number > 0"):
         th.metrics.mmd2([0.0, 1.0], [0.0, 1.0], lengthscale=scale)

@@ -6,7 +6,8 @@ their sizes, and every point counts its weight, in training and in the accuracy:
     accuracy = 1/2 sum u_i 1[x_i called x] + 1/2 sum v_j 1[y_j called y]
 
 One half means that the two cannot be told apart. Equal rows of one sample are joined first (their
-weights add), so that copies left by resampling cannot leak from the training into the test folds.
+weights add), so that copies left by resampling cannot leak from the training into the test folds. Counts and
+classes are different: there equal rows are independent observations, which must not be joined.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ def c2st(
     *,
     classifier: Classifier = mlp,
     folds: int = 5,
+    discrete: bool | None = None,
 ) -> float:
     """Accuracy (0.5 = the same, 1 = told apart without error) of a classifier between x and y.
 
@@ -85,6 +87,8 @@ def c2st(
         seed: Seed of the folds and of the classifier.
         classifier: `th.metrics.mlp`, `th.metrics.forest`, or any factory of your own.
         folds: Number of cross-validation folds.
+        discrete: Whether equal rows are separate observations (counts, classes) rather than copies of one (left by
+            resampling); None says so of whole numbers.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -92,7 +96,7 @@ def c2st(
         >>> th.metrics.c2st(x, y, classifier=th.metrics.forest) > 0.85
         True
     """
-    return c2st_test(x, y, x_weights, y_weights, seed, classifier=classifier, folds=folds).accuracy
+    return c2st_test(x, y, x_weights, y_weights, seed, classifier=classifier, folds=folds, discrete=discrete).accuracy
 
 
 def c2st_test(
@@ -105,34 +109,49 @@ def c2st_test(
     classifier: Classifier = mlp,
     folds: int = 5,
     level: float = 0.95,
+    discrete: bool | None = None,
 ) -> C2ST:
     """`c2st` with its null interval, 1/2 +- z sqrt(1/ESS_x + 1/ESS_y) / 4, and p-value."""
-    first, second = (s.merged() for s in two_samples(x, y, x_weights, y_weights))
-    smallest = min(len(first.points), len(second.points))
-    if folds < 2 or smallest < 2 * folds:
-        raise DataError(
-            f"cross-validation needs at least two folds and two distinct points a fold and sample;"
-            f" got {folds} folds and {smallest} points in the smaller sample",
-            code="D11",
-            fix="draw more, or use mmd2, which needs no folds",
-        )
-    if not 0 < level < 1:
-        raise DataError(f"level must lie between 0 and 1, got {level}", code="D11")
-    accuracy = _out_of_fold(first, second, classifier, folds, seed)
+    samples = two_samples(x, y, x_weights, y_weights)
+    if discrete is None:
+        discrete = all(bool((s.points == np.round(s.points)).all()) for s in samples)
+    first, second = samples if discrete else [s.merged() for s in samples]
+    _check_settings(classifier, folds, level, min(len(first.points), len(second.points)))
+    accuracy = _out_of_fold(first, second, classifier, folds, seed, joined=not discrete)
     # an answer is right or wrong with chance 1/2 under the null: variance 1/4 per effective point
     sd = sqrt(1 / first.ess + 1 / second.ess) / 4
     half = _normal_quantile((1 + level) / 2) * sd
     return C2ST(accuracy, (0.5 - half, 0.5 + half), erfc((accuracy - 0.5) / sd / sqrt(2)) / 2, level)
 
 
-def _out_of_fold(first: Sample, second: Sample, classifier: Classifier, folds: int, seed: int) -> float:
+def _check_settings(classifier: Any, folds: Any, level: Any, smallest: int) -> None:
+    if not callable(classifier):
+        raise DataError(
+            f"classifier must be a function (columns, seed) -> classifier, got {classifier!r}",
+            code="D11",
+            fix="th.metrics.mlp, th.metrics.forest, or a factory of your own",
+        )
+    if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2 or smallest < 2 * folds:
+        raise DataError(
+            f"cross-validation needs at least two folds and two distinct points a fold and sample;"
+            f" got {folds!r} folds and {smallest} points in the smaller sample",
+            code="D11",
+            fix="draw more, or use mmd2, which needs no folds",
+        )
+    if isinstance(level, str) or not 0 < level < 1:
+        raise DataError(f"level must lie between 0 and 1, got {level!r}", code="D11", fix="e.g. level=0.95")
+
+
+def _out_of_fold(
+    first: Sample, second: Sample, classifier: Classifier, folds: int, seed: int, *, joined: bool
+) -> float:
     points = np.vstack([first.points, second.points])
     label = np.repeat([0, 1], [len(first.points), len(second.points)])
     weights = np.concatenate([first.weights, second.weights]) / 2
     centre = weights @ points
     spread = np.sqrt(weights @ (points - centre) ** 2)
     points = (points - centre) / np.where(spread > 0, spread, 1.0)
-    fold = _folds(points, label, folds, np.random.default_rng(seed))
+    fold = _folds(points, label, folds, np.random.default_rng(seed), joined=joined)
     score = 0.0
     for held_out in range(folds):
         train, test = fold != held_out, fold == held_out
@@ -143,12 +162,16 @@ def _out_of_fold(first: Sample, second: Sample, classifier: Classifier, folds: i
     return score
 
 
-def _folds(points: Array, label: npt.NDArray[np.int64], folds: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """A fold for every point: as many of each sample in each, equal points in the same one."""
+def _folds(
+    points: Array, label: npt.NDArray[np.int64], folds: int, rng: np.random.Generator, *, joined: bool
+) -> npt.NDArray[np.int64]:
+    """A fold for every point: as many of each sample in each; equal points in the same one where `joined`."""
     fold = np.empty(len(points), dtype=np.int64)
     for value in (0, 1):
         members = np.flatnonzero(label == value)
         fold[rng.permutation(members)] = np.arange(len(members)) % folds
+    if not joined:
+        return fold
     _, which = np.unique(points, axis=0, return_inverse=True)
     first = np.full(which.max() + 1, -1, dtype=np.int64)
     first[which.ravel()[::-1]] = fold[::-1]

@@ -53,9 +53,12 @@ def mmd2(
         True
     """
     first, second = two_samples(x, y, x_weights, y_weights)
+    number = lengthscale is None or isinstance(lengthscale, int | float | np.number)
+    if not number or isinstance(lengthscale, bool) or (lengthscale is not None and not 0 < lengthscale < np.inf):
+        raise DataError(
+            f"lengthscale must be a finite number > 0, got {lengthscale!r}", code="D11", fix="None takes the median"
+        )
     scale = _median(second) if lengthscale is None else float(lengthscale)
-    if not (np.isfinite(scale) and scale > 0):
-        raise DataError(f"lengthscale must be a finite number > 0, got {lengthscale}", code="D11")
     cross = _kernel_sum(first, second, scale)
     own = [_kernel_sum(s, None, scale) for s in (first, second)]
     if unbiased:

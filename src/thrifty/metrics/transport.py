@@ -40,11 +40,14 @@ def sliced_wasserstein(
         >>> round(th.metrics.sliced_wasserstein([0.0, 1.0], [2.0, 3.0]), 12)
         2.0
     """
-    if not order >= 1 or directions < 1:
-        raise DataError(f"order must be >= 1 and directions >= 1, got {order} and {directions}", code="D11")
+    numbers = all(isinstance(v, int | float | np.number) for v in (order, directions))
+    if not numbers or not 1 <= order < np.inf or directions < 1 or directions != int(directions):
+        raise DataError(
+            f"order must be >= 1 and directions a whole number >= 1, got {order!r} and {directions!r}", code="D11"
+        )
     first, second = two_samples(x, y, x_weights, y_weights)
     dim = first.points.shape[1]
-    lines = np.ones((1, 1)) if dim == 1 else np.random.default_rng(seed).standard_normal((directions, dim))
+    lines = np.ones((1, 1)) if dim == 1 else np.random.default_rng(seed).standard_normal((int(directions), dim))
     lines /= np.linalg.norm(lines, axis=1, keepdims=True)
     costs = [_line(first, second, line, order) for line in lines]
     return float(np.mean(costs) ** (1 / order))
