@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,19 @@ def need(module: str, extra: str) -> Any:
             code="X01",
             fix=f'pip install "thrifty[{extra}]"',
         ) from None
+
+
+def check_folder(path: PathLike) -> None:
+    """Refuse to write into a folder that does not exist, or over one."""
+    target = Path(path)
+    if target.is_dir():
+        raise DataError(f"{os.fspath(path)!r} is a folder", code="D18", fix="give the name of a file in it")
+    if not target.parent.is_dir():
+        raise DataError(
+            f"cannot write {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}",
+            code="D18",
+            fix="make it first, or check the spelling",
+        )
 
 
 def column_names(simulations: Simulations) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -107,6 +121,7 @@ def from_pandas(frame: pandas.DataFrame) -> Simulations:
 def to_parquet(simulations: Simulations, path: PathLike) -> None:
     """Write a parquet file, weights and all."""
     need("pyarrow", "arviz")
+    check_folder(path)
     to_pandas(simulations).to_parquet(path, index=False)
 
 
@@ -199,8 +214,10 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     old, new = as_prior(known), as_prior(new_prior)
     if old.dim != simulations.dim or new.dim != simulations.dim:
         raise DataError(f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="D06")
-    _check_support(old, new)
-    shift = np.asarray(new.log_prob(simulations.theta)) - np.asarray(old.log_prob(simulations.theta))
+    columns = _order(old, simulations, "old_prior"), _order(new, simulations, "new_prior")
+    _check_support(old, new, np.argsort(columns[1])[columns[0]])
+    theta = simulations.theta
+    shift = np.asarray(new.log_prob(theta[:, columns[1]])) - np.asarray(old.log_prob(theta[:, columns[0]]))
     if np.isnan(shift).any() or not (shift > -np.inf).any():
         raise DataError(
             "no run lies in the support of both priors", code="D15", fix="run a campaign under the new prior"
@@ -208,8 +225,25 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     return simulations.reweighted(simulations.log_weights + shift)
 
 
-def _check_support(old: Prior, new: Prior) -> None:
-    draws = new.sample(2000, np.random.default_rng(0))
+def _order(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
+    """Which column of the runs each parameter of the prior is, by name where both have names of their own."""
+    given = tuple(prior.names)
+    unnamed = {("theta",), tuple(f"theta_{i + 1}" for i in range(prior.dim))}  # called so when given no names
+    if not simulations.names or given == simulations.names or {given, simulations.names} & unnamed:
+        return np.arange(prior.dim)
+    if set(given) != set(simulations.names):
+        raise DataError(
+            f"{label} has parameters {', '.join(given)}, the runs {', '.join(simulations.names)}",
+            code="D10",
+            why="densities are matched by name; by position one parameter would get the prior of another",
+            fix=f"give the prior names={list(simulations.names)}, in its own order",
+        )
+    return np.array([simulations.names.index(name) for name in given])
+
+
+def _check_support(old: Prior, new: Prior, order: npt.NDArray[np.int64]) -> None:
+    """`order` gives, for each parameter of the old prior, its column in draws of the new one."""
+    draws = new.sample(2000, np.random.default_rng(0))[:, order]
     outside = float(np.mean(~np.isfinite(np.asarray(old.log_prob(draws)))))
     if outside > 0:
         raise DataError(

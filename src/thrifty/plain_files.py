@@ -5,20 +5,24 @@ from __future__ import annotations
 import csv
 import json
 import os
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.exchange import PathLike, description
-from thrifty.types import Array, Simulations, Weighting
+from thrifty.exchange import PathLike, check_folder, description
+from thrifty.types import STATUSES, Array, Simulations, Weighting
 
 
 def to_npz(simulations: Simulations, path: PathLike) -> None:
     """Write plain numpy arrays (compressed, no pickle)."""
+    check_folder(path)
     about = json.dumps(description(simulations))
     arrays = {name: getattr(simulations, name) for name in ("theta", "x", "log_weights", "cost", "status", "index")}
     with Path(path).open("wb") as file:  # an open file keeps numpy from adding .npz to the name
@@ -33,11 +37,7 @@ def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: 
         weights: Linear weights, where the file has none.
         proposal: A known proposal to compute them from, where the file has none.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
-    except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {error}", code="D13") from None
+    data = _arrays(path)
     missing = [name for name in ("theta", "x") if name not in data]
     if missing:
         raise DataError(
@@ -71,6 +71,23 @@ def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: 
     )
 
 
+def _arrays(path: PathLike) -> dict[str, Any]:
+    try:
+        with Path(path).open("rb") as file:  # ours to close: numpy leaves a damaged zip open
+            loaded = np.load(file, allow_pickle=False)
+            if not isinstance(loaded, np.ndarray):
+                with loaded as arrays:
+                    return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {what}", code="D13") from None
+    raise DataError(
+        f"{os.fspath(path)!r} holds one array of shape {loaded.shape}, not a table of runs",
+        code="D13",
+        fix="np.savez(path, theta=..., x=...), or th.Simulations.from_arrays(theta=..., x=...)",
+    )
+
+
 def _about(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
         about = json.loads(str(data["about"])) if "about" in data else {}
@@ -95,7 +112,7 @@ def from_csv(
         theta: Columns that are parameters.
         x: Columns that are outputs; all other numeric columns when left out.
         weights: Column of linear weights; a column `log_weight` is used without being named.
-        cost: Column of measured costs; `cost` is used without being named.
+        cost: Column of measured costs; `cost` is used without being named, like `status` and `index`.
         proposal: A known proposal to compute the weights from.
 
     Raises:
@@ -123,7 +140,7 @@ def from_csv(
     column = _columns(path, header, body)
     use_log = "log_weight" in header and weights is None and proposal is None
     timed = cost or ("cost" if "cost" in header else None)
-    return Simulations.from_arrays(
+    table = Simulations.from_arrays(
         theta=np.column_stack([column(name) for name in theta]),
         x=np.column_stack([column(name) for name in x]),
         log_weights=column("log_weight") if use_log else None,
@@ -133,6 +150,34 @@ def from_csv(
         names=tuple(theta),
         x_names=tuple(x),
     )
+    return _as_recorded(table, path, header, body, {*theta, *x})
+
+
+def _as_recorded(
+    table: Simulations, path: PathLike, header: list[str], body: list[list[str]], used: set[str]
+) -> Simulations:
+    """The table with the `status` and `index` of the file, unless those columns were named for something else."""
+    recorded: dict[str, Any] = {}
+    if "status" in header and "status" not in used:
+        recorded["status"] = np.array([line[header.index("status")].strip() for line in body], dtype=np.str_)
+        other = sorted(set(recorded["status"].tolist()) - set(STATUSES))
+        if other:
+            raise DataError(
+                f"{os.fspath(path)!r} column 'status' holds {other[0]!r}; known are {', '.join(STATUSES)}",
+                code="D13",
+                why="runs that failed must not be taken for runs that went well",
+                fix="translate it, or rename the column",
+            )
+    if "index" in header and "index" not in used:
+        values = _columns(path, header, body)("index")
+        if not (np.isfinite(values) & (values == np.round(values))).all():
+            raise DataError(
+                f"{os.fspath(path)!r} column 'index' does not hold whole numbers",
+                code="D13",
+                fix="rename it, or name it in x=",
+            )
+        recorded["index"] = values.astype(np.int64)
+    return replace(table, **recorded) if recorded else table
 
 
 def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from thrifty.errors import DataError
 from thrifty.exchange import need
 from thrifty.types import Array, Simulations
 
@@ -27,9 +28,23 @@ class SbiTable(NamedTuple):
 
 
 def to_sbi(simulations: Simulations) -> SbiTable:
-    """Tensors and proposal of the valid runs, for `NPE_C(prior).append_simulations(theta, x, proposal=proposal)`."""
+    """Tensors and proposal of the valid runs, for `NPE_C(prior).append_simulations(theta, x, proposal=proposal)`.
+
+    Runs of weight zero lie outside the prior (after `th.reweight`) and are left out: sbi's atomic loss divides by the
+    prior's density.
+
+    Raises:
+        DataError: D12, no valid run has a weight.
+    """
     torch = need("torch", "neural")
-    valid = simulations.valid()
+    usable = simulations.ok & (simulations.log_weights > -np.inf)
+    if not usable.any():
+        raise DataError(
+            f"none of the {len(simulations)} runs is valid and has a weight",
+            code="D12",
+            fix="run some under this prior",
+        )
+    valid = simulations[usable]
     theta, x, _ = valid.pairs()
     tensors = [torch.as_tensor(np.array(table, dtype=np.float32)) for table in (theta, x)]
     return SbiTable(tensors[0], tensors[1], _proposal(np.array(theta), simulations.proposal))

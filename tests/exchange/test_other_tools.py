@@ -32,6 +32,45 @@ def test_sbi_table(rng):
         bare.proposal.log_prob(theta)
 
 
+def test_sbi_table_leaves_out_what_has_no_weight(rng):
+    pytest.importorskip("torch")
+    runs = campaign(rng, 500)
+    narrower = th.reweight(runs, th.Uniform(-1, 1), old_prior=th.Normal([0.0], [1.0]))
+    theta, x, proposal = narrower.to_sbi()
+    inside = np.abs(runs.theta[:, 0]) <= 1
+    assert len(theta) == len(x) == inside.sum() < 500
+    assert np.abs(proposal.sample((1000,)).numpy()).max() <= 1
+    nothing = th.Simulations(theta=[[1.0], [2.0]], x=[[np.nan], [1.0]], log_weights=[0.0, -np.inf])
+    with pytest.raises(th.ThriftyError, match="none of the 2 runs is valid and has a weight"):
+        nothing.to_sbi()
+    with pytest.raises(th.ThriftyError, match="none of the 1 runs"):
+        nothing[:1].to_sbi()
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_npe_c_trains_after_a_change_of_prior(rng, seed, tmp_path, monkeypatch):
+    """Runs outside the new prior would make the atomic loss NaN; the posterior under U(-1, 1) is the cut likelihood."""
+    torch = pytest.importorskip("torch")
+    inference = pytest.importorskip("sbi.inference")
+    utils = pytest.importorskip("sbi.utils")
+    monkeypatch.chdir(tmp_path)
+    torch.manual_seed(seed % 2**31)
+    runs = th.reweight(campaign(rng, 4000), th.Uniform(-1, 1), old_prior=th.Normal([0.0], [1.0]))
+    prior = utils.BoxUniform(-torch.ones(1), torch.ones(1))
+    trainer = inference.NPE_C(prior, density_estimator="mdn", show_progress_bars=False)
+    theta, x, proposal = runs.to_sbi()
+    trainer.append_simulations(theta, x, proposal=proposal)
+    trainer.train(training_batch_size=200, show_train_summary=False)
+    draws = trainer.build_posterior().sample((2000,), x=torch.tensor([[0.3]]), show_progress_bars=False).numpy()
+    grid = np.linspace(-1, 1, 2001)
+    density = np.exp(-0.5 * (grid - 0.3) ** 2)
+    expected = float((grid * density).sum() / density.sum())
+    print("NPE_C after reweight", draws.mean(), "expected", expected)
+    assert abs(draws.mean() - expected) < 0.12
+    assert np.abs(draws).max() <= 1
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_npe_c_finds_the_gaussian_posterior(rng, seed, tmp_path, monkeypatch):

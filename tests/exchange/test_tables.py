@@ -77,12 +77,21 @@ def test_signals_and_replicates_keep_their_shape(rng, tmp_path, way):
 
 
 def test_csv_round_trip(runs, tmp_path):
-    valid = runs.valid()
-    valid.to_pandas().to_csv(tmp_path / "runs.csv", index=False)
+    """All rows, the failed ones too: status and index come back."""
+    runs.to_pandas().to_csv(tmp_path / "runs.csv", index=False)
     again = th.Simulations.from_csv(tmp_path / "runs.csv", theta=["beta", "gamma"])
     assert again.names == ("beta", "gamma") and again.x_names == ("peak", "end", "size")
     for name in ("theta", "x", "log_weights", "cost"):
-        np.testing.assert_allclose(getattr(again, name), getattr(valid, name), rtol=1e-15)
+        np.testing.assert_allclose(getattr(again, name), getattr(runs, name), rtol=1e-15)
+    assert again.status.tolist() == runs.status.tolist() and "timeout" in again.status
+    assert again.index.tolist() == runs.index.tolist()
+
+
+def test_csv_columns_named_for_something_else(tmp_path):
+    path = tmp_path / "runs.csv"
+    path.write_text("a,index,y\n1,0.5,5\n2,0.25,6\n", encoding="utf-8")
+    named = th.Simulations.from_csv(path, theta=["a"], x=["index", "y"])
+    assert named.x.tolist() == [[0.5, 5.0], [0.25, 6.0]] and named.index.tolist() == [0, 1]
 
 
 def test_csv_weights_from_a_column_or_a_proposal(tmp_path):
@@ -138,6 +147,68 @@ def test_reweight_refuses_what_no_weight_can_restore(rng):
         th.reweight(runs, th.Uniform([0, 0], [1, 1]), old_prior=th.Uniform(0, 1))
 
 
+def test_reweight_goes_by_name(rng):
+    """Two parameters with different priors, the new one written in the other order."""
+    old = th.Normal([0.0, 5.0], [1.0, 1.0], names=["a", "b"])
+    theta = old.sample(20_000, rng)
+    runs = th.Simulations.from_arrays(theta=theta, x=theta, names=["a", "b"])
+    straight = th.reweight(runs, th.Normal([0.5, 5.0], [0.8, 0.9], names=["a", "b"]), old_prior=old)
+    turned = th.reweight(runs, th.Normal([5.0, 0.5], [0.9, 0.8], names=["b", "a"]), old_prior=old)
+    np.testing.assert_allclose(turned.log_weights, straight.log_weights, rtol=1e-12, atol=1e-12)
+    back = th.reweight(turned, old, old_prior=th.Normal([5.0, 0.5], [0.9, 0.8], names=["b", "a"]))
+    np.testing.assert_allclose(back.log_weights, 0.0, atol=1e-9)
+    unnamed = th.reweight(
+        runs, th.Normal([0.5, 5.0], [0.8, 0.9]), old_prior=old
+    )  # by position, as nothing else is known
+    np.testing.assert_allclose(unnamed.log_weights, straight.log_weights, rtol=1e-12)
+    narrow = th.Uniform([4.0, -0.5], [6.0, 0.5], names=["b", "a"])  # support is compared by name too
+    assert (
+        th.reweight(runs, narrow, old_prior=th.Uniform([-9, -3], [9, 13], names=["a", "b"])).log_weights > -np.inf
+    ).any()
+    with pytest.raises(DataError, match="new_prior has parameters a, c, the runs a, b"):
+        th.reweight(runs, th.Normal([0.0, 0.0], [1.0, 1.0], names=["a", "c"]), old_prior=old)
+    with pytest.raises(DataError, match="old_prior has parameters p, q"):
+        th.reweight(runs, old, old_prior=th.Normal([0.0, 0.0], [1.0, 1.0], names=["p", "q"]))
+
+
+def broken_zip(path):
+    np.savez(path, theta=np.ones((50, 2)), x=np.arange(100.0).reshape(50, 2))
+    data = bytearray(path.read_bytes())
+    data[60:400] = bytes(340)
+    path.write_bytes(bytes(data))
+
+
+def one_array(path):
+    with path.open("wb") as file:  # an open file keeps numpy from adding .npy to the name
+        np.save(file, np.ones((3, 2)))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (broken_zip, "cannot read"),
+        (lambda path: path.write_bytes(b"PK\x03\x04 not a zip after all"), "cannot read"),
+        (lambda path: path.write_bytes(b""), "cannot read"),
+        (lambda path: path.mkdir(), "cannot read"),
+        (one_array, r"one array of shape \(3, 2\), not a table of runs"),
+    ],
+)
+def test_files_that_are_no_npz(tmp_path, spoil, message):
+    path = tmp_path / "runs.npz"
+    spoil(path)
+    with pytest.raises(DataError, match=message):
+        th.Simulations.from_npz(path)
+
+
+@pytest.mark.parametrize("way", ["to_npz", "to_parquet"])
+def test_where_nothing_can_be_written(runs, tmp_path, way):
+    with pytest.raises(DataError, match="there is no folder"):
+        getattr(runs, way)(tmp_path / "none" / "runs.file")
+    with pytest.raises(DataError, match="is a folder"):
+        getattr(runs, way)(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 class Evil:
     def __reduce__(self):
         return (sys.exit, (99,))
@@ -161,6 +232,8 @@ def test_nothing_is_unpickled(tmp_path):
         ("a,y\n", {"theta": ["a"]}, "no rows below its header"),
         ("a,y\n1,2\n", {"theta": ["b"]}, "has columns a, y; no b"),
         ("a\n1\n", {"theta": ["a"]}, "no parameter or output"),
+        ("a,y,status\n1,2,done\n", {"theta": ["a"]}, "'status' holds 'done'; known are ok, invalid"),
+        ("a,y,index\n1,2,0.5\n", {"theta": ["a"]}, "'index' does not hold whole numbers"),
     ],
 )
 def test_csv_messages(tmp_path, text, settings, message):
