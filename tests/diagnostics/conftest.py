@@ -21,12 +21,15 @@ class Exact:
     width: float = 1.0
     prior_mean: float = 0.0  # of theta_1: -A K is what forgetting the weights gives
     dim: int = 2
+    seen: int = 2  # how many of the statistics it looks at; 0 is the prior itself
 
     def moments(self, x):
         prior = np.zeros(self.dim)
         prior[0] = self.prior_mean
         sd = NOISE / np.sqrt(1 + NOISE**2)
         mean = (np.asarray(x, dtype=float).ravel() + NOISE**2 * prior) / (1 + NOISE**2)
+        blind = np.arange(self.dim) >= self.seen
+        mean, sd = np.where(blind, prior, mean), np.where(blind, 1.0, sd)
         return mean + self.shift * sd, self.width * sd
 
     def sample(self, n, x_o, *, seed):
@@ -35,7 +38,7 @@ class Exact:
 
     def log_prob(self, theta, x_o):
         mean, sd = self.moments(x_o)
-        return -0.5 * (((np.asarray(theta) - mean) / sd) ** 2).sum(1) - self.dim * np.log(sd)
+        return -0.5 * (((np.asarray(theta) - mean) / sd) ** 2).sum(1) - np.log(sd).sum()
 
     @property
     def prior(self):
@@ -61,6 +64,8 @@ FAULTS = {
     "shifted": Exact(shift=0.7),
     "over-confident": Exact(width=0.6),
     "unweighted": Exact(prior_mean=-A * K),
+    "the prior": Exact(seen=0),
+    "half blind": Exact(seen=1),
 }
 
 

@@ -32,6 +32,15 @@ def test_does_not_trust_what_is_wrong(world, seed, fault):
     assert diagnosis.reasons[0].startswith("sbc")
 
 
+@pytest.mark.parametrize(("fault", "word"), [("the prior", "theta_"), ("half blind", "theta_2")])
+def test_does_not_trust_what_ignores_the_data(world, seed, fault, word):
+    """Calibrated on average, and still useless: SBC and coverage accept it, the diagnosis does not."""
+    diagnosis = judged(world, fault, seed)
+    assert diagnosis["sbc"].verdict == diagnosis["coverage"].verdict == "trust"
+    assert diagnosis.verdict == "do not trust"
+    assert any("does not use all of the data" in reason and word in reason for reason in diagnosis.reasons)
+
+
 def test_five_thousand_runs_in_under_a_minute(world, seed):
     start = time.process_time()
     diagnosis = judged(world, "right", seed, n=5000)
@@ -43,9 +52,9 @@ def test_five_thousand_runs_in_under_a_minute(world, seed):
 def test_prints_and_saves(world, seed):
     diagnosis = judged(world, "unweighted", seed)
     text = str(diagnosis)
-    assert text.startswith("verdict: do not trust") and len(text.splitlines()) == 10
+    assert text.startswith("verdict: do not trust") and len(text.splitlines()) == 11
     again = json.loads(json.dumps(diagnosis.to_dict()))
-    assert again["verdict"] == "do not trust" and len(again["checks"]) == 9
+    assert again["verdict"] == "do not trust" and len(again["checks"]) == 10
     with pytest.raises(KeyError, match="there are sbc"):
         diagnosis["nothing"]
 
@@ -58,7 +67,14 @@ def test_takes_a_study_and_notes_what_it_cannot_check(world, rng):
 
     study = SimpleNamespace(posterior=Bare(), simulations=runs, x_o=[0.0, 0.0])
     diagnosis = th.diagnose(study)
-    assert {check.name for check in diagnosis} == {"sbc", "tarp", "local_c2st", "misspecification", "weights"}
+    assert {check.name for check in diagnosis} == {
+        "sbc",
+        "tarp",
+        "data_use",
+        "local_c2st",
+        "misspecification",
+        "weights",
+    }
     assert any("no log_prob" in note for note in diagnosis.notes)
     assert any("may have trained" in note for note in diagnosis.notes)
     assert any("pass cost=" in note for note in diagnosis.notes)

@@ -1,6 +1,7 @@
 """Can the answer be trusted? Checks that carry the weights of the campaign, one a file.
 
     sbc, coverage, tarp       is the posterior right on average over observations   (held-out runs)
+    data_use                  does it use the data                                  (held-out runs)
     local_c2st                is it right at x_o                                    (held-out runs)
     local_ess                 do enough runs support it at x_o                      (the pool)
     predictive                would its parameters give x_o                         (the pool, or fresh runs)
@@ -17,6 +18,7 @@ from thrifty.diagnostics.highest_density import coverage
 from thrifty.diagnostics.local_classifier import LocalC2ST, local_c2st
 from thrifty.diagnostics.predictive_check import Predictive, predictive
 from thrifty.diagnostics.random_points import tarp
+from thrifty.diagnostics.rank_regression import DataUse, data_use
 from thrifty.diagnostics.ranks import sbc
 from thrifty.diagnostics.replicates import Replicates, replicate
 from thrifty.diagnostics.strangeness import Misspecification, misspecification
@@ -29,6 +31,7 @@ __all__ = [
     "Calibration",
     "Check",
     "CostCheck",
+    "DataUse",
     "Diagnosis",
     "LocalC2ST",
     "LocalEss",
@@ -39,6 +42,7 @@ __all__ = [
     "WeightHealth",
     "cost_check",
     "coverage",
+    "data_use",
     "diagnose",
     "local_c2st",
     "local_ess",

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thrifty.diagnostics.arguments import check_simulations
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.errors import CostError, DataError
 from thrifty.types import Array, Cost, Simulations, frozen
@@ -85,6 +86,7 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
         >>> [th.diagnostics.cost_check(c, runs).verdict for c in (lambda t: t[:, 0], lambda t: t[:, 0] ** 2)]
         ['trust', 'with care']
     """
+    check_simulations(simulations)
     timed = np.isfinite(simulations.cost) & (simulations.cost > 0)
     if timed.sum() < _LEAST:
         raise DataError(f"{int(timed.sum())} runs with a measured cost; at least {_LEAST} are needed", code="D12")

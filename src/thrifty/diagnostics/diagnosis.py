@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.arguments import check_posterior, check_simulations
 from thrifty.diagnostics.cost_model import cost_check
 from thrifty.diagnostics.highest_density import coverage
 from thrifty.diagnostics.local_classifier import local_c2st
 from thrifty.diagnostics.predictive_check import predictive
 from thrifty.diagnostics.random_points import tarp
+from thrifty.diagnostics.rank_regression import data_use
 from thrifty.diagnostics.ranks import sbc
 from thrifty.diagnostics.replicates import Replicates, replicate
 from thrifty.diagnostics.strangeness import misspecification
@@ -139,6 +141,9 @@ def diagnose(
         raise DataError(
             "diagnose needs the posterior, its simulations and x_o", code="D01", fix="th.diagnose(p, s, x_o)"
         )
+    check_posterior(posterior)
+    check_simulations(simulations)
+    check_simulations(simulations if held_out is None else held_out, "held_out")
     read_observation(x_o, simulations.pairs()[1].shape[1:])
     notes: list[str] = []
     runs = _held_out(posterior, simulations, held_out, notes)
@@ -166,6 +171,7 @@ def _calibration(posterior: Any, replicates: Replicates, x_o: Any, seed: int, *,
     if density:
         checks.append(coverage(replicates, seed=seed))
     checks.append(tarp(replicates, seed=seed))
+    checks.append(data_use(replicates, seed=seed))
     checks.append(local_c2st(posterior, replicates, x_o, seed=seed))
     return checks
 

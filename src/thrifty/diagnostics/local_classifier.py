@@ -5,10 +5,11 @@ posterior draws as a function of the observation, and is then asked at x_o:
 
     T(x_o) = mean over posterior draws at x_o of (P(held-out | draw, x_o) - 1/2)^2
 
-Parameters enter as z = (theta - mean) / sd of the posterior at their x, and the observation through that posterior
-mean: 2p numbers, however long x is. The classifier is a linear discriminant on quadratic terms and random tanh units
+Parameters enter as z = (theta - mean) / sd of the posterior at their x; the observation as c, that posterior mean
+and the leading components of x itself (a posterior that ignores x has one mean for all). The classifier is a linear
+discriminant on z, z z, z c and random tanh units of both; terms of c alone would cancel
 
-    log odds = phi(z, x) . (G + ridge)^-1 g,    g = sum w_i (phi of the held-out one - mean phi of its rivals)
+    log odds = phi(z, c) . (G + ridge)^-1 g,    g = sum w_i (phi of the held-out one - mean phi of its rivals)
 
 with G the pooled second moment. Given x_i a held-out parameter and the posterior draws beside it are exchangeable if
 the posterior is right, so the null law of T comes from giving its place to one of them: a matrix product.
@@ -24,15 +25,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.arguments import check_posterior, draws_at
+from thrifty.diagnostics.conditions import Components
 from thrifty.diagnostics.replicates import Replicates, replicates_of
 from thrifty.diagnostics.verdict import Trust, by_size, shown
 from thrifty.errors import DataError
+from thrifty.inference.observation import read_observation
 from thrifty.types import Array, Posterior, Simulations
-from thrifty.weights import covariance, mean, normalise
+from thrifty.weights import normalise
 
 _UNITS = 30  # random units: enough to bend the boundary, few enough for 500 pairs
 _RIDGE = 3.0  # pseudo-counts: shrinks chance patterns without hiding a shift of half an sd
 _RIVALS = 5  # posterior draws set against each held-out parameter
+_PRODUCTS = 40  # of z and c, and of z with itself, at most: a tenth of the pairs
+_COMPONENTS = 8  # of x at most
 _AT_X_O = 500  # draws at x_o that T is averaged over
 
 
@@ -95,13 +101,15 @@ def local_c2st(
     settings = {"pairs": pairs, "draws": draws, "density": False, "seed": seed}
     source: Any = simulations if isinstance(simulations, Replicates) else posterior
     runs = None if isinstance(simulations, Replicates) else simulations
+    check_posterior(posterior)
     replicates = replicates_of(source, runs, settings)
+    observed = read_observation(x_o, replicates.x.shape[1:])
     if replicates.draws.shape[1] < 2 * (_RIVALS + 1):
         raise DataError(f"local_c2st needs at least {2 * (_RIVALS + 1)} draws a pair", code="D11")
     rng = np.random.default_rng(seed)
-    own = np.asarray(posterior.sample(2 * _AT_X_O, x_o, seed=int(rng.integers(2**31))), dtype=np.float64)
-    z, centre = _standardise(own.reshape(1, 2 * _AT_X_O, -1), None)
-    problem = _Problem.of(replicates, z[0], centre[0], rng)
+    own = draws_at(posterior, 2 * _AT_X_O, observed, int(rng.integers(2**31)), replicates.theta.shape[1])
+    z, centre = _standardise(own[None], None)
+    problem = _Problem.of(replicates, z[0], np.hstack([centre[0], observed.ravel()]), rng)
     statistic = float(problem.statistics(np.zeros((1, len(replicates)), dtype=np.intp))[0])
     places = rng.integers(0, _RIVALS + 1, (nulls, len(replicates)))
     null = np.concatenate([problem.statistics(part) for part in np.array_split(places, max(1, nulls // 50))])
@@ -118,16 +126,17 @@ class _Problem:
     weights: Array  # (n,), sum = effective number of pairs
 
     @classmethod
-    def of(cls, replicates: Replicates, z_o: Array, centre_o: Array, rng: np.random.Generator) -> _Problem:
+    def of(cls, replicates: Replicates, z_o: Array, at_o: Array, rng: np.random.Generator) -> _Problem:
         both, centre = _standardise(replicates.draws, replicates.theta)
-        location = mean(centre, replicates.log_weights)
-        scale = np.sqrt(np.diag(covariance(centre, replicates.log_weights)))
-        scale = np.where(scale > 0, scale, 1.0)
-        points = both[:, : _RIVALS + 1]
-        inputs = np.concatenate([points, np.broadcast_to(((centre - location) / scale)[:, None], points.shape)], axis=2)
-        features = _features(inputs.shape[2], rng)
-        groups = features(inputs.reshape(-1, inputs.shape[2])).reshape(*inputs.shape[:2], -1)
-        at = features(np.hstack([z_o, np.broadcast_to((centre_o - location) / scale, z_o.shape)]))
+        z, dim = both[:, : _RIVALS + 1], centre.shape[1]
+        flat = replicates.x.reshape(len(centre), -1)
+        means = Components.of(centre, replicates.log_weights, dim)
+        parts = Components.of(flat, replicates.log_weights, min(_COMPONENTS, max(_PRODUCTS // dim - dim, 1)))
+        c = np.hstack([means(centre), parts(flat)])
+        c_o = np.hstack([means(at_o[None, :dim]), parts(at_o[None, dim:])])
+        features = _features(dim, c.shape[1], rng)
+        groups = features(z, np.broadcast_to(c[:, None], (*z.shape[:2], c.shape[1])))
+        at = features(z_o, np.broadcast_to(c_o, (len(z_o), c.shape[1])))
         weights = normalise(replicates.log_weights) * replicates.ess
         middle = np.einsum("n,nrf->f", weights, groups) / (weights.sum() * groups.shape[1])
         groups, at = groups - middle, at - middle
@@ -159,17 +168,18 @@ def _standardise(draws: Array, theta: Array | None) -> tuple[Array, Array]:
     return (rest - centre[:, None, :]) / spread[:, None, :], centre
 
 
-def _features(dim: int, rng: np.random.Generator) -> Callable[[Array], Array]:
-    slopes = rng.standard_normal((dim, _UNITS)) / np.sqrt(dim)
+def _features(dim: int, conditions: int, rng: np.random.Generator) -> Callable[[Array, Array], Array]:
+    slopes = rng.standard_normal((dim + conditions, _UNITS)) / np.sqrt(dim + conditions)
     offsets = rng.uniform(-2, 2, _UNITS)
     rows, columns = np.triu_indices(dim)
-    few = len(rows) <= 60  # beyond ten columns the squares alone stand for the quadratic terms
+    if len(rows) > _PRODUCTS:  # beyond eight parameters the squares alone
+        rows = columns = np.arange(dim)
 
-    def features(inputs: Array) -> Array:
-        inputs = np.clip(inputs, -8.0, 8.0)  # one wild draw must not rule the fit
-        quadratic = inputs[:, rows] * inputs[:, columns] if few else inputs**2
-        units = np.tanh(inputs @ slopes + offsets)
-        return np.hstack([inputs, quadratic / 2, units])
+    def features(z: Array, c: Array) -> Array:
+        z = np.clip(z, -8.0, 8.0)  # one wild draw must not rule the fit
+        products = (z[..., :, None] * c[..., None, :]).reshape(*z.shape[:-1], -1)
+        units = np.tanh(np.concatenate([z, c], axis=-1) @ slopes + offsets)
+        return np.concatenate([z, z[..., rows] * z[..., columns] / 2, products / 2, units], axis=-1)
 
     return features
 

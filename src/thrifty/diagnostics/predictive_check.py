@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.arguments import check_posterior, check_simulations
 from thrifty.diagnostics.support import local_ess
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.inference.observation import read_observation
@@ -93,6 +94,9 @@ def predictive(
         fresh: Runs at posterior draws, e.g. `th.simulate(simulator, th.Draws(theta=posterior.sample(...)))`.
         seed: Seed of the draws that find the region.
     """
+    check_posterior(posterior)
+    check_simulations(simulations)
+    check_simulations(simulations if fresh is None else fresh, "fresh")
     pool = (simulations if fresh is None else fresh).valid()
     theta, x, pair_weights = pool.pairs()
     del theta

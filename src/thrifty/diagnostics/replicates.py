@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.diagnostics.arguments import check_density, check_finite, check_posterior, check_simulations
 from thrifty.errors import DataError, ThriftyWarning
 from thrifty.types import Array, Posterior, Simulations, frozen
 from thrifty.weights import ess, normalise
@@ -30,6 +31,7 @@ class Replicates:
         log_weights: Log weights (n,) of the pairs (theta, x).
         density: Log posterior density of theta and of the draws, (n, 1 + l), or None.
         names: Parameter names.
+        x_names: Names of the statistics, or empty.
     """
 
     theta: Array
@@ -38,6 +40,7 @@ class Replicates:
     log_weights: Array
     density: Array | None = None
     names: tuple[str, ...] = ()
+    x_names: tuple[str, ...] = ()
 
     @property
     def ess(self) -> float:
@@ -68,6 +71,8 @@ def replicate(
         density: Whether to evaluate log densities too (needed by `coverage`).
         seed: Seed of the choice and of the draws.
     """
+    check_posterior(posterior)
+    check_simulations(simulations)
     theta, x, log_weights = simulations.valid().pairs()
     if pairs < 1 or draws < 10:
         raise DataError(f"pairs must be >= 1 and draws >= 10, got {pairs} and {draws}", code="D11")
@@ -89,11 +94,13 @@ def replicate(
             code="D06",
             fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
         )
+    check_finite(samples, x)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ThriftyWarning)
         values = _density(posterior, x, theta, samples) if density else None
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
-    return Replicates(frozen(theta), frozen(x), frozen(samples), frozen(log_weights), values, names)
+    tables = (frozen(theta), frozen(x), frozen(samples), frozen(log_weights))
+    return Replicates(*tables, values, names, simulations.x_names)
 
 
 def replicates_of(source: Any, simulations: Simulations | None, settings: dict[str, Any]) -> Replicates:
@@ -146,4 +153,6 @@ def _table(values: Any, n: int) -> Array:
 def _density(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
     points = np.concatenate([theta[:, None, :], samples], axis=1)
     rows = [np.asarray(posterior.log_prob(p, x_i), dtype=np.float64) for p, x_i in zip(points, x, strict=True)]
-    return frozen(np.stack(rows))
+    density = np.stack(rows)
+    check_density(density, x)
+    return frozen(density)

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.arguments import check_density, check_posterior, check_simulations, draws_at
 from thrifty.diagnostics.verdict import Trust
 from thrifty.errors import DataError
+from thrifty.inference.observation import read_observation
 from thrifty.priors import as_prior
 from thrifty.types import Array, Posterior, Prior, Simulations, frozen
 from thrifty.weights import ess, pareto_k
@@ -77,13 +79,17 @@ def local_ess(
         prior: The prior; taken from the posterior or the proposal where they know it.
         seed: Seed of the draws that find the 95 % region.
     """
+    check_posterior(posterior)
+    check_simulations(simulations)
     pool = simulations.valid()
     if not len(pool):
         raise DataError("no valid run in the pool", code="D12")
+    x_o = read_observation(x_o, pool.pairs()[1].shape[1:])
     density = np.asarray(posterior.log_prob(pool.theta, x_o), dtype=np.float64)
+    check_density(density[None], x_o[None])
     log_prior = np.asarray(known_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
     tilted = _tilted(pool.log_weights, density, log_prior)
-    draws = np.asarray(posterior.sample(1000, x_o, seed=seed), dtype=np.float64).reshape(1000, -1)
+    draws = draws_at(posterior, 1000, x_o, seed, pool.dim)
     edge = np.quantile(np.asarray(posterior.log_prob(draws, x_o), dtype=np.float64), 0.05)
     inside = (density >= edge) & (pool.log_weights > -np.inf)
     supported = bool((tilted > -np.inf).any())

@@ -8,7 +8,9 @@ its standard deviation, is compared with its largest value under uniformity:
 Without weights V(t) = t/n and s is binomial. Weights that go with the rank (large ranks mean large theta, hence
 expensive, hence heavy) bend the clock V; it is modelled by a quadratic density, since the raw sum has the noise of the
 ranks that it is to judge. The law of T is simulated: uniform ranks with these very weights, scaled to s(t); exact
-without weights.
+without weights. With them s is an estimate, and few heavy runs make a poor one: V counts w / (1 - w) for w, and T is
+taken for a Student statistic with as many degrees of freedom as there are effective runs (measured at ESS 25 to 160: a
+size of 5 to 8 % for a nominal 5 %; 13 % without).
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.arguments import check_level
 from thrifty.diagnostics.verdict import CARE, Trust, by_size, shown
-from thrifty.metrics.suprema import tail
+from thrifty.metrics.suprema import squared, studentised, tail
 from thrifty.types import Array
 from thrifty.weights import ecdf, ess, normalise
 
@@ -95,6 +98,9 @@ class Calibration:
         if self.names[row].startswith("from afar"):
             off = abs(float(weights @ ranks - 0.5)) > 0.05
             return "the posterior is off to one side" if off else "the posterior has the wrong width"
+        if self.names[row].startswith("from where x"):
+            near = float(weights @ ranks) < 0.5
+            return f"the truth lies {'nearer to' if near else 'farther from'} where x points than the posterior does"
         if self.name != "sbc":
             under = float(self.ecdf[row].mean() - self.levels.mean())
             return "regions hold the truth too rarely: over-confident" if under < 0 else "regions are too wide"
@@ -107,6 +113,7 @@ class Calibration:
 
 def calibrate(name: str, ranks: Array, log_weights: Array, names: tuple[str, ...], level: float = 0.95) -> Calibration:
     """Compare each column of ranks (n, r) with the uniform distribution."""
+    check_level(level)
     size = ess(log_weights)
     edge = float(np.clip(_TAIL_COUNT / size, _TAIL_SHARE, 0.25))
     levels = np.linspace(edge, 1 - edge, 99)
@@ -133,12 +140,22 @@ def _one(
     ranks: Array, log_weights: Array, levels: Array, suprema: Array, level: float
 ) -> tuple[Array, Array, Array, float]:
     curve = ecdf(ranks, levels, log_weights)
-    weights = normalise(log_weights)
-    clock = _clock(ranks, weights, levels)
-    deviation = np.sqrt(clock * (1 - levels) ** 2 + (np.sum(weights**2) - clock) * levels**2)
+    squares = _squares(normalise(log_weights))
+    clock = _clock(ranks, squares, levels)
+    deviation = np.sqrt(clock * (1 - levels) ** 2 + (squares.sum() - clock) * levels**2)
     width = np.quantile(suprema, level) * deviation
     statistic = float(np.abs((curve - levels) / deviation).max())
-    return curve, np.maximum(levels - width, 0.0), np.minimum(levels + width, 1.0), tail(statistic, suprema, 1.0)
+    p_value = tail(statistic, suprema, 1.0, np.inf if _flat(squares) else ess(log_weights))
+    return curve, np.maximum(levels - width, 0.0), np.minimum(levels + width, 1.0), p_value
+
+
+def _flat(weights: Array) -> bool:
+    return bool(np.ptp(weights) <= 1e-9 * weights[0])
+
+
+def _squares(weights: Array) -> Array:
+    """What each rank adds to the clock; equal weights need no estimate."""
+    return weights**2 if _flat(weights) else squared(weights)
 
 
 def _null_suprema(weights: Array, levels: Array) -> Array:
@@ -153,17 +170,18 @@ def _null_suprema(weights: Array, levels: Array) -> Array:
         mass = np.bincount(cell.ravel(), weights=np.tile(weights, _BATCH), minlength=_BATCH * cells)
         curve = np.cumsum(mass.reshape(_BATCH, cells), axis=1)[:, :-1]
         suprema.append(np.abs((curve - levels) / deviation).max(axis=1))
-    return np.concatenate(suprema)
+    found = np.concatenate(suprema)
+    return found if _flat(weights) else studentised(found, 1 / float(np.sum(weights**2)), rng)
 
 
-def _clock(ranks: Array, weights: Array, levels: Array) -> Array:
+def _clock(ranks: Array, squares: Array, levels: Array) -> Array:
     """V at the levels: density 1 + a P1 + b P2 (shifted Legendre) with the moments of the squared weights."""
-    share = weights**2 / np.sum(weights**2)
+    share = squares / squares.sum()
     first = 3 * float(share @ (2 * ranks - 1))
     second = 5 * float(share @ (6 * ranks**2 - 6 * ranks + 1))
     size = abs(first) + abs(second)
     shrink = min(1.0, 0.9 / size) if size > 0 else 0.0  # a density stays positive
-    if np.ptp(weights) <= 1e-9 * weights[0]:
+    if _flat(squares):
         shrink = 0.0  # equal weights cannot go with the rank
     bend = first * (levels**2 - levels) + second * (2 * levels**3 - 3 * levels**2 + levels)
-    return np.sum(weights**2) * (levels + shrink * bend)
+    return squares.sum() * (levels + shrink * bend)
