@@ -64,7 +64,7 @@ def test_unknown_name_says_so():
 ARROW = [
     ("version", set()),
     ("errors", set()),
-    ("types", {"errors"}),
+    ("types", {"types", "errors"}),
     ("weights", {"types", "errors"}),
     ("penalties", {"types", "errors"}),
     ("priors", {"priors", "types", "errors"}),
