@@ -17,7 +17,7 @@ SEEN_BY = {
     "shifted": ("sbc", "tarp", "local_c2st"),
     "over-confident": ("sbc", "tarp", "local_c2st"),
     "unweighted": ("sbc", "tarp", "local_c2st"),
-    "the prior": ("tarp", "data_use", "local_c2st"),
+    "the prior": ("tarp", "data_use"),  # at an x_o near the prior's mean it is hardly wrong: local_c2st sees less
     "half blind": ("tarp", "data_use"),
 }
 
@@ -34,7 +34,7 @@ def p_values(world, posterior, seed, *, pairs=500, n=2000):
 @pytest.mark.parametrize("fault", SEEN_BY)
 def test_wrong_posteriors_are_rejected(world, seed, fault):
     found = np.array([p_values(world, world.faults[fault], seed + i) for i in range(2)])
-    which = [CHECKS.index(name) for name in SEEN_BY[fault] if name != "local_c2st" or fault != "the prior"]
+    which = [CHECKS.index(name) for name in SEEN_BY[fault]]
     assert (found[:, which] < 0.01).all()
     if "sbc" in SEEN_BY[fault]:  # highest-density regions hardly see a posterior that is moved by part of its width
         assert np.mean(found[:, 1] < 0.1) >= 0.5
@@ -93,6 +93,7 @@ def test_size_and_power_over_200_seeds(world, seed, fault):
     else:
         assert min(share[name] for name in SEEN_BY[fault]) >= 0.95
         assert share["coverage"] >= 0.8 or "sbc" not in SEEN_BY[fault]
+        assert share["local_c2st"] >= 0.6
 
 
 @pytest.mark.slow
