@@ -59,6 +59,8 @@ def texts(figure):
 def test_pairs(draws, tmp_path):
     figure = rendered(plots.pairs(draws, log_weights=draws[:, 0], prior=PRIOR, truth=[0.5, 0.4]), tmp_path)
     assert "beta" in texts(figure) and "gamma" in texts(figure) and "prior" in texts(figure)
+    key, paper = figure.legends[0].get_window_extent(), figure.bbox
+    assert paper.x0 <= key.x0 and key.x1 <= paper.x1  # the key is not cut off
 
 
 def test_pairs_of_one_parameter(draws, tmp_path):

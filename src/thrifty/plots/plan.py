@@ -26,11 +26,14 @@ def tradeoff(table: Tradeoff) -> Figure:
     ax.plot(x, np.minimum(1 / x, 1), color=GREY, lw=1.2, label="as good as plain sampling")
     ax.plot(x, np.minimum(table.ceiling / x, 1), color=COLOURS[1], lw=1.2, ls=(0, (4, 2)), label="ceiling")
     ax.plot(gains, sizes, "o", color=COLOURS[0], ms=5)
+    before = -np.inf
     for row in table:
         best = row is table.best
+        crowded = 0 <= row.gain - before < 0.12 * (x[-1] - 1)  # a label fits between points an eighth of the axis apart
+        before = -np.inf if crowded else row.gain
         ax.annotate(
-            row.label, (row.gain, row.ess_fraction), (6, 4), textcoords="offset points", fontsize=8,
-            fontweight="bold" if best else "normal",
+            row.label, (row.gain, row.ess_fraction), (7, -3) if crowded else (6, 4), textcoords="offset points",
+            fontsize=8, fontweight="bold" if best else "normal",
         )  # fmt: skip
     ax.set_ylim(0, 1.08)
     ax.set_xlim(left=1 - 0.02 * (x[-1] - 1))
@@ -81,7 +84,7 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
         ]
         for label, s, look in curves:
             ax.plot(grid, density(s.points[:, i], s.weights, grid, bounds, smooth=1.5), label=label, **look)
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, 1.08 * max(float(np.max(line.get_ydata())) for line in ax.lines))
         ax.set_xlim(grid[0], grid[-1])
         ax.set_yticks([])
         labels(ax, names[i], "density" if i == 0 else "")

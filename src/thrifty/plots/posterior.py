@@ -178,4 +178,5 @@ def _key(figure: Figure, *, prior: bool, truth: bool) -> None:
     handles += [Patch(color="#4f94c4", label="50 %"), Patch(color="#a9cce3", label="90 %")]
     handles += [Line2D([], [], color=GREY, lw=1.2, label="prior")] if prior else []
     handles += [Line2D([], [], color="black", lw=0.9, ls=(0, (4, 2)), label="truth")] if truth else []
-    figure.legend(handles=handles, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=8)
+    columns = len(handles) if figure.get_figwidth() > 5 else 3  # five entries are wider than two small axes
+    figure.legend(handles=handles, loc="outside upper right", ncols=columns, frameon=False, fontsize=8)
