@@ -20,7 +20,7 @@ import numpy.typing as npt
 from thrifty.diagnostics.arguments import check_density, check_posterior, check_simulations, draws_at
 from thrifty.diagnostics.verdict import Trust
 from thrifty.errors import DataError
-from thrifty.inference.observation import read_observation
+from thrifty.inference.observation import read_observations
 from thrifty.priors import as_prior
 from thrifty.types import Array, Posterior, Prior, Simulations, frozen
 from thrifty.weights import ess, pareto_k
@@ -84,9 +84,9 @@ def local_ess(
     pool = simulations.valid()
     if not len(pool):
         raise DataError("no valid run in the pool", code="D12")
-    x_o = read_observation(x_o, pool.pairs()[1].shape[1:])
+    observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
     density = np.asarray(posterior.log_prob(pool.theta, x_o), dtype=np.float64)
-    check_density(density[None], x_o[None])
+    check_density(density[None], observed[:1])
     log_prior = np.asarray(known_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
     tilted = _tilted(pool.log_weights, density, log_prior)
     draws = draws_at(posterior, 1000, x_o, seed, pool.dim)
