@@ -77,7 +77,7 @@ def draws_at(posterior: Any, n: int, x: npt.ArrayLike, seed: int, dim: int) -> A
 
 def check_finite(draws: Array, x: Array) -> None:
     """Refuse posterior draws (n, l, p) at outputs x (n, *event) that are not finite numbers."""
-    bad: npt.NDArray[np.bool_] = ~np.isfinite(draws).all(axis=2)
+    bad = np.asarray(~np.isfinite(draws).all(axis=2), dtype=np.bool_)
     if bad.any():
         run = int(np.flatnonzero(bad.any(axis=1))[0])
         raise DataError(
@@ -90,7 +90,7 @@ def check_finite(draws: Array, x: Array) -> None:
 
 def check_density(density: Array, x: Array) -> None:
     """Refuse log densities (n, l) at outputs x (n, *event) that are NaN or +inf; -inf is outside the support."""
-    bad: npt.NDArray[np.bool_] = np.isnan(density) | (density == np.inf)
+    bad = np.asarray(np.isnan(density) | (density == np.inf), dtype=np.bool_)
     if bad.any():
         run = int(np.flatnonzero(bad.any(axis=1))[0])
         raise DataError(
