@@ -1,0 +1,227 @@
+"""What inference found, kept beside the runs: `FOLDER/infer/NAME/` with three plain files.
+
+    result.json     method, names, verdicts, seconds, and a checksum of the other two
+    samples.npz     samples (n, p), x_o, log_weights where the draws are weighted
+    posterior.npz   the posterior as `save` wrote it; missing when it holds code of the user's own
+
+A result is written into a hidden folder and renamed, so a reader sees the old one or the new one. Reading executes
+nothing: sizes are checked before anything is loaded, arrays are plain, names lead nowhere else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thrifty.errors import DataError, StorageError, ThriftyError, warn
+from thrifty.inference import archive
+from thrifty.types import Array, frozen, rows
+from thrifty.version import __version__
+
+PLACE = "infer"
+LARGEST = {"result.json": 4 * 2**20, "samples.npz": 512 * 2**20}  # bytes: a million draws of 60 parameters fit
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Result:
+    """One inference: draws at x_o, where the posterior lies, and what the checks said.
+
+    Attributes:
+        name: Its folder under `infer/`: letters, digits, `_` and `-`.
+        method: "npe", "abc", ...
+        posterior_path: For `th.load_posterior`; None when it could not be written as plain numbers.
+        x_o: The observation.
+        samples: Draws (n, p).
+        log_weights: Their log weights (n,), or None when they count equally.
+        names: Parameter names.
+        diagnosis: `Diagnosis.to_dict()`, or None when nothing was checked.
+        seconds: Wall seconds of the fit.
+        created: When, as "2026-11-16 13:20:00".
+        version: Of thrifty.
+    """
+
+    name: str
+    method: str
+    posterior_path: Path | None
+    x_o: Array
+    samples: Array
+    log_weights: Array | None
+    names: tuple[str, ...]
+    diagnosis: dict[str, Any] | None = None
+    seconds: float = 0.0
+    created: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S"))
+    version: str = __version__
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise DataError(f"result name {self.name[:80]!r}: letters, digits, _ and - expected", code="P06")
+        samples = rows(self.samples, "samples", dim=len(self.names))
+        object.__setattr__(self, "samples", frozen(samples))
+        object.__setattr__(self, "x_o", frozen(self.x_o))
+        object.__setattr__(self, "names", tuple(self.names))
+        if self.log_weights is not None:
+            if np.shape(self.log_weights) != (len(samples),):
+                raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="W01")
+            object.__setattr__(self, "log_weights", frozen(self.log_weights))
+
+
+def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:
+    """Write a result into a run folder, in place of an older one of that name; the result with its path.
+
+    Args:
+        folder: The run folder.
+        result: What to keep; its `posterior_path` is set here.
+        posterior: Written by its own `save`; one that holds the user's own code is left out, with a warning.
+
+    Raises:
+        StorageError: V06, the disk refuses; an older result of that name is still there.
+    """
+    home = Path(folder) / PLACE
+    part, final = home / f".{result.name}.{os.getpid()}.part", home / result.name
+    try:
+        part.mkdir(parents=True, exist_ok=True)
+        saved = _save_posterior(posterior, part / "posterior.npz")
+        arrays = {"samples": result.samples, "x_o": result.x_o}
+        arrays |= {} if result.log_weights is None else {"log_weights": result.log_weights}
+        archive.write(part / "samples.npz", {"kind": "samples"}, arrays)
+        about = {
+            "format": _FORMAT, "method": result.method, "names": list(result.names), "diagnosis": result.diagnosis,
+            "seconds": result.seconds, "created": result.created, "version": result.version,
+            "sums": {path.name: _sum(path) for path in sorted(part.glob("*.npz"))},
+        }  # fmt: skip
+        (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+        _swap(part, final)
+    except OSError as error:
+        raise StorageError(f"cannot write {final}: {error.strerror}", code="V06", fix="make room, then again") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    path = final / "posterior.npz" if saved else None
+    return _with_path(result, path)
+
+
+def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
+    """All results of a run folder, oldest first; empty when there are none.
+
+    Raises:
+        DataError: D20, one of them is damaged or was not written by thrifty.
+    """
+    home = Path(folder) / PLACE
+    if home.is_symlink() or not home.is_dir():
+        return ()
+    found = [_read(path) for path in sorted(home.iterdir()) if _NAME.fullmatch(path.name) and path.is_dir()]
+    return tuple(sorted(found, key=lambda result: result.created))
+
+
+def _save_posterior(posterior: Any, path: Path) -> bool:
+    if posterior is None:
+        return False
+    try:
+        posterior.save(path)
+    except StorageError:
+        raise
+    except (ThriftyError, AttributeError, NotImplementedError) as error:
+        path.unlink(missing_ok=True)
+        warn(f"the posterior itself was not kept, its samples are: {getattr(error, 'what', error)}", stacklevel=4)
+        return False
+    return True
+
+
+def _swap(part: Path, final: Path) -> None:
+    aside = final.with_name(f".{final.name}.{os.getpid()}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    if final.exists():
+        final.rename(aside)
+    part.rename(final)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _read(place: Path) -> Result:
+    about = _about(place)
+    try:
+        if about["format"] > _FORMAT:
+            raise DataError(f"{place} was written by a newer thrifty", code="D21", fix="upgrade thrifty")
+        for name in about["sums"]:
+            if name not in ("samples.npz", "posterior.npz"):
+                raise ValueError(f"names the file {name!r}")
+        if _sum(_plain(place, "samples.npz")) != about["sums"]["samples.npz"]:
+            raise ValueError("samples.npz is not what was written")
+        _, arrays = archive.read(place / "samples.npz", "samples")
+        held = "posterior.npz" in about["sums"]
+        if held and _sum(_plain(place, "posterior.npz")) != about["sums"]["posterior.npz"]:
+            raise ValueError("posterior.npz is not what was written")
+        return Result(
+            name=place.name,
+            method=_text(about["method"]),
+            posterior_path=place / "posterior.npz" if held else None,
+            x_o=arrays["x_o"],
+            samples=arrays["samples"],
+            log_weights=arrays.get("log_weights"),
+            names=tuple(_text(name) for name in about["names"]),
+            diagnosis=_clean(about["diagnosis"]),
+            seconds=float(about["seconds"]),
+            created=_text(about["created"]),
+            version=_text(about["version"]),
+        )
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, ThriftyError) and error.code != "D20":
+            raise
+        raise _damaged(place, str(getattr(error, "what", error)) or type(error).__name__) from None
+
+
+def _about(place: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(_plain(place, "result.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise _damaged(place, str(error)) from None
+    if not isinstance(about, dict):
+        raise _damaged(place, "result.json is not an object")
+    return about
+
+
+def _plain(place: Path, name: str) -> Path:
+    """A file of the folder itself: no link, not larger than allowed."""
+    path = place / name
+    if place.is_symlink() or path.is_symlink() or not path.is_file():
+        raise ValueError(f"{name} is missing or a link")
+    if path.stat().st_size > LARGEST.get(name, 2**31):
+        raise ValueError(f"{name} is larger than any result")
+    return path
+
+
+def _sum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _damaged(place: Path, reason: str) -> DataError:
+    return DataError(f"{place} is damaged: {_text(reason)[:200]}", code="D20", fix="delete that folder, or infer again")
+
+
+def _text(value: object) -> str:
+    return "".join(ch for ch in str(value) if ch.isprintable())
+
+
+def _clean(value: Any) -> Any:
+    """Plain values without control characters, since they end up on a screen."""
+    if isinstance(value, dict):
+        return {_text(k): _clean(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_clean(v) for v in value]
+    return _text(value) if isinstance(value, str) else value
+
+
+def _with_path(result: Result, path: Path | None) -> Result:
+    from dataclasses import replace
+
+    return replace(result, posterior_path=path)
