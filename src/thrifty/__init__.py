@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from thrifty.inference.synthetic_likelihood import SyntheticLikelihood
     from thrifty.inference.weighted_posterior import WeightedPosterior
     from thrifty.posteriors import load_posterior
+    from thrifty.study import Study, infer
 
 # name -> module that defines it; "" marks a module that is itself the public name
 _LAZY: dict[str, str] = {
@@ -77,6 +78,7 @@ _LAZY: dict[str, str] = {
     "ScoringRule": "thrifty.inference.scoring_rule",
     "SetEmbedding": "thrifty.inference.recipes",
     "SignalEmbedding": "thrifty.inference.recipes",
+    "Study": "thrifty.study",
     "SyntheticLikelihood": "thrifty.inference.synthetic_likelihood",
     "Training": "thrifty.inference.settings",
     "WeightedPosterior": "thrifty.inference.weighted_posterior",
@@ -84,6 +86,7 @@ _LAZY: dict[str, str] = {
     "diagnostics": "",
     "distances": "",
     "fit_cost": "thrifty.costs",
+    "infer": "thrifty.study",
     "likelihoods": "",
     "load_cost": "thrifty.costs",
     "load_posterior": "thrifty.posteriors",
@@ -133,6 +136,7 @@ __all__ = [
     "SetEmbedding",
     "SignalEmbedding",
     "Simulations",
+    "Study",
     "SyntheticLikelihood",
     "ThriftyError",
     "ThriftyWarning",
@@ -151,6 +155,7 @@ __all__ = [
     "ess",
     "estimate",
     "fit_cost",
+    "infer",
     "likelihoods",
     "load_cost",
     "load_posterior",

@@ -29,11 +29,11 @@ from thrifty.inference.adjustment import Adjust
 from thrifty.inference.distances import Distance, as_distance
 from thrifty.inference.generations import Runner, as_runner, concatenate
 from thrifty.inference.observation import read_observation
-from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import CostAware, Pool, priced
+from thrifty.study import Study
 from thrifty.types import Array, Cost, Penalty, Prior, Simulations
 
 PILOT = 50  # runs that tell what a run costs, before a budget is spent on more
@@ -63,34 +63,6 @@ class Generation:
     ess: float
     acceptance: float
     proposal: Prior | CostAware | KernelProposal
-
-
-@dataclass(frozen=True)
-class SMCStudy:
-    """The outcome of SMC-ABC.
-
-    Attributes:
-        posterior: Weighted draws at x_o.
-        simulations: All runs with their pooled weights: a table any other method can be fitted to.
-        generations: What each generation did.
-        stopped: Why it ended: "runs", "budget", "tolerance", "acceptance" or "generations".
-    """
-
-    posterior: WeightedPosterior
-    simulations: Simulations
-    generations: tuple[Generation, ...]
-    stopped: str
-
-    @property
-    def cost(self) -> float:
-        """Total cost of all runs."""
-        return float(sum(g.cost for g in self.generations))
-
-    def __str__(self) -> str:
-        rows = [f"{'generation':>10} {'runs':>7} {'cost':>10} {'epsilon':>10} {'ess':>7} {'accepted':>9}"]
-        for i, g in enumerate(self.generations):
-            rows.append(f"{i:>10} {g.n:>7} {g.cost:>10.4g} {g.epsilon:>10.4g} {g.ess:>7.0f} {g.acceptance:>9.1%}")
-        return "\n".join([*rows, f"stopped by {self.stopped}"])
 
 
 @dataclass(frozen=True)
@@ -150,7 +122,7 @@ class SMCABC:
         seed: int = 0,
         workers: int = 1,
         engine: Any = None,
-    ) -> SMCStudy:
+    ) -> Study:
         """Run generations until n runs or the budget are used, or the tolerance or acceptance is reached.
 
         Args:
@@ -205,7 +177,7 @@ class _Loop:
     def spent(self) -> float:
         return sum(g.cost for g in self.generations)
 
-    def run(self, n: int | None, budget: float | None) -> SMCStudy:
+    def run(self, n: int | None, budget: float | None) -> Study:
         for proposal, sims in self.runner.before():
             self._add(proposal, sims)
         for count in self._opening(n, budget):
@@ -360,9 +332,12 @@ class _Loop:
             return "acceptance"
         return ""
 
-    def _study(self, stopped: str) -> SMCStudy:
+    def _study(self, stopped: str) -> Study:
         pool = Pool(tuple((len(p), q) for p, q in zip(self.parts, self.proposals, strict=True)), self.prior)
         table = concatenate(self.parts).reweighted(self.log_weights, pool)
         epsilon = self.generations[-1].epsilon
         method = ABC(self.prior, epsilon=epsilon, distance=self.distance, adjust=self.settings.adjust)
-        return SMCStudy(method.fit(table).accepted(self.x_o), table, tuple(self.generations), stopped)
+        posterior = method.fit(table).accepted(self.x_o)
+        campaign = getattr(self.runner, "campaign", None)
+        generations = tuple(self.generations)
+        return Study(posterior, table, posterior.x_o, "smcabc", campaign, generations=generations, stopped=stopped)
