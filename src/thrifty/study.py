@@ -15,6 +15,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -89,7 +90,7 @@ class Study:
         """All checks at x_o, computed when first asked for: `th.diagnose(study)`."""
         from thrifty.diagnostics import diagnose
 
-        return diagnose(self, seed=self.seed)
+        return diagnose(self, cost=_cost_model(self.campaign), seed=self.seed)
 
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
         """Keep draws, posterior and checks (if they were made) in a run folder, the campaign's by default."""
@@ -111,12 +112,10 @@ class Study:
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the report of the campaign and this posterior, one HTML file, checks included."""
-        from thrifty.report import write
-
         folder = self._folder(None)
         _ = self.diagnosis
         self.save()
-        return write(Path(path), folder)
+        return import_module("thrifty.report").write(Path(path), folder)
 
     def _folder(self, folder: str | os.PathLike[str] | None) -> Path:
         if folder is not None:
@@ -163,6 +162,21 @@ class Study:
         where = f"<p>runs: <code>{escape(str(self.campaign.folder))}</code></p>" if self.campaign else ""
         head = "<tr><th>parameter</th><th>median</th><th>90 % interval</th></tr>"
         return f"<p>{escape(self._head())}</p><table>{head}{body}</table>{verdict}{where}"
+
+
+def _cost_model(campaign: Campaign | None) -> Any:
+    """The frozen cost model of a campaign, for the check of it; None where runs are priced in another unit."""
+    if campaign is None or campaign.price is not None:
+        return None
+    from thrifty.campaign.store import Store
+    from thrifty.costs import cost_from_dict
+
+    store = Store.open(campaign.folder, readonly=True)
+    try:
+        recipe = store.settings().get("cost_model")
+    finally:
+        store.close()
+    return None if recipe is None else cost_from_dict(recipe)
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:

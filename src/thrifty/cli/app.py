@@ -1,0 +1,84 @@
+"""The list of commands, and a word for those who mistype one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from thrifty.cli.commands import (
+    check,
+    export,
+    infer,
+    init,
+    plan,
+    replay,
+    report,
+    reproduce,
+    run,
+    status,
+    verify,
+    worker,
+)
+from thrifty.cli.failures import UsageError
+from thrifty.cli.problems import did_you_mean
+from thrifty.version import __version__
+
+
+class Group(TyperGroup):
+    """Commands in the order of the journey."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """As registered, not by alphabet."""
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Refuse an unknown command with the one that was probably meant."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise UsageError(f"unknown command {args[0]!r}.{did_you_mean(args[0], self.commands)}", ctx=ctx)  # type: ignore[call-arg]
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=Group,
+    add_completion=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    help="Cost-aware simulation-based inference: the same posterior for less simulation money.\n\n"
+    "init, edit thrifty.toml and model.py, then check, plan, run, infer, report.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"thrifty {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Nothing but options that come before the command."""
+
+
+for _name, _command in (
+    ("init", init.init),
+    ("check", check.check),
+    ("plan", plan.plan),
+    ("run", run.run),
+    ("resume", run.resume),
+    ("status", status.status),
+    ("infer", infer.infer),
+    ("report", report.report),
+    ("verify", verify.verify),
+    ("export", export.export),
+    ("replay", replay.replay),
+    ("worker", worker.worker),
+    ("reproduce", reproduce.reproduce),
+):
+    app.command(_name)(_command)

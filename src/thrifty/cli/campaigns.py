@@ -1,0 +1,86 @@
+"""The steps that `plan` and `run` share: the campaign, its pilot, its engine."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thrifty.cli.screen import Screen
+from thrifty.cli.settings import RunSettings
+from thrifty.cli.simulators import load_simulator
+from thrifty.cli.targets import Target, shown
+from thrifty.errors import ConfigError, SimulatorError
+
+if TYPE_CHECKING:
+    from thrifty.campaign.campaign import Campaign
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open campaign with what is needed to drive it."""
+
+    target: Target
+    campaign: Campaign
+    run: RunSettings
+    screen: Screen
+
+    def driving(self) -> dict[str, Any]:
+        """Arguments that `pilot` and `run` share."""
+        return {
+            "engine": engine_of(self.run),
+            "time_limit": self.run.time_limit,
+            "on_timeout": self.run.on_timeout,
+            "progress": self.screen.progress,
+        }
+
+
+def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed: bool) -> Session:
+    """Load the simulator, make or open the campaign."""
+    run = target.settings.run if workers is None else replace(target.settings.run, workers=workers)
+    engine_of(run)  # a wrong number or a missing library is said before anything is made
+    simulator = load_simulator(target.settings)
+    return Session(target, target.campaign(simulator, accept_changed=accept_changed), run, screen)
+
+
+def engine_of(run: RunSettings) -> Any:
+    """The engine a configuration names."""
+    if run.engine == "inline":
+        from thrifty.campaign.inline import Inline
+
+        return Inline()
+    if run.engine == "dask":
+        from thrifty.campaign.dask import Dask
+
+        return Dask(run.address or run.workers)
+    from thrifty.campaign.workers import Processes
+
+    return Processes(run.workers)
+
+
+def pilot(session: Session, *, new: bool) -> None:
+    """Run the pilot that is missing; a first one that is all failures leaves nothing behind."""
+    campaign, wanted = session.campaign, session.target.settings.plan.pilot
+    status = campaign.status()
+    if status.pilots >= wanted and not (status.pending and status.planned == status.pilots):
+        return
+    session.screen.step("pilot", f"{wanted} timed runs from the prior")
+    try:
+        campaign.pilot(wanted, **session.driving())
+    except SimulatorError as error:
+        if new and error.code in ("S06", "S08"):
+            shutil.rmtree(campaign.folder, ignore_errors=True)  # made by this very call, and it holds failures only
+            error.fix = "thrifty check shows what a run does; nothing was kept"
+        raise
+
+
+def check_workers(workers: int | None) -> None:
+    """Refuse a number that is none, before anything else is read."""
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers = {workers}, expected at least 1", code="F06")
+
+
+def next_run(folder: Path) -> str:
+    """The command that goes on."""
+    return f"thrifty run {shown(folder)}"

@@ -1,0 +1,105 @@
+"""`thrifty export`: the table of a folder, with its weights, for other tools."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thrifty.cli.options import Config, Folder, Json, Quiet
+
+
+class Format(StrEnum):
+    """Kinds of file."""
+
+    npz = "npz"
+    csv = "csv"
+    parquet = "parquet"
+    sbi = "sbi"
+
+
+def export(
+    folder: Folder = None,
+    *,
+    to: Annotated[Format, typer.Option("--to", "-t", help="npz, csv, parquet, or sbi (torch tensors).")] = Format.npz,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file.", show_default=False)] = None,
+    config: Config = None,
+    allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
+    max_failed: Annotated[float, typer.Option(help="Share of prior mass that may have failed.")] = 0.01,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Write theta, x, weights, cost and status to one file. Executes nothing of the folder."""
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.targets import existing, shown
+    from thrifty.errors import ConfigError
+
+    screen = Screen(quiet, json)
+    place = existing(folder, config)
+    path = out if out is not None else Path(f"{place.resolve().name}.{_SUFFIX[to.value]}")
+    if path.exists() and not force:
+        raise ConfigError(
+            f"{path} exists already", code="A08", why="nothing is overwritten", fix="--force, or --out FILE"
+        )
+    simulations = Campaign.open(place).simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        _WRITERS[to.value](simulations, part)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    screen.data(f"{path}: {len(simulations):,} runs, {path.stat().st_size / 2**20:,.2f} MB")
+    screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": to.value})
+    screen.say(_HOWTO[to.value].format(path=path))
+    screen.next(f"thrifty infer {shown(place)} --observed observed.csv")
+    return 0
+
+
+def _npz(simulations: Any, path: Path) -> None:
+    simulations.to_npz(path)
+
+
+def _csv(simulations: Any, path: Path) -> None:
+    """Plain text with a header; digits enough to read every number back exactly."""
+    import csv
+
+    from thrifty.exchange import column_names
+
+    theta, x = column_names(simulations)
+    flat = simulations.x.reshape(len(simulations), -1)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow([*theta, *x, "log_weight", "cost", "status", "index"])
+        for i in range(len(simulations)):
+            numbers = [*simulations.theta[i], *flat[i], simulations.log_weights[i], simulations.cost[i]]
+            cells = ["" if value != value else repr(float(value)) for value in numbers]  # noqa: PLR0124 - NaN
+            writer.writerow([*cells, simulations.status[i], int(simulations.index[i])])
+
+
+def _parquet(simulations: Any, path: Path) -> None:
+    simulations.to_parquet(path)
+
+
+def _sbi(simulations: Any, path: Path) -> None:
+    """theta, x and weights as tensors; the proposal object lives in Python only (`Simulations.to_sbi`)."""
+    from thrifty.exchange import need
+
+    torch = need("torch", "neural")
+    table = simulations.to_sbi()
+    valid = simulations.valid()
+    weights = torch.as_tensor(valid.pairs()[2].copy())
+    torch.save({"theta": table.theta, "x": table.x, "log_weights": weights}, path)
+
+
+_SUFFIX = {"npz": "npz", "csv": "csv", "parquet": "parquet", "sbi": "pt"}
+_WRITERS = {"npz": _npz, "csv": _csv, "parquet": _parquet, "sbi": _sbi}
+_HOWTO = {
+    "npz": 'read it: thrifty.Simulations.from_npz("{path}"), or numpy.load',
+    "csv": "weights are in log_weight: without them the parameters follow the cheap proposal, not your prior",
+    "parquet": 'read it: thrifty.Simulations.from_parquet("{path}"), or pandas',
+    "sbi": 'read it: torch.load("{path}", weights_only=True); use log_weights, or Simulations.to_sbi() for a proposal',
+}

@@ -1,0 +1,156 @@
+"""`thrifty infer`: a method of the library on the table of a folder, its checks, and a result kept beside the runs."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thrifty.cli.options import Config, Folder, Json, Quiet
+
+
+class Method(StrEnum):
+    """The methods by name; the library takes them as objects."""
+
+    npe = "npe"
+    nle = "nle"
+    nre = "nre"
+    abc = "abc"
+    synthetic = "synthetic"
+    scoring = "scoring"
+
+
+def infer(
+    folder: Folder = None,
+    *,
+    observed: Annotated[
+        Path | None, typer.Option("--observed", "-o", help="csv, json or npy.", show_default=False)
+    ] = None,
+    method: Annotated[Method | None, typer.Option("--method", "-m", show_default=False)] = None,
+    config: Config = None,
+    name: Annotated[str, typer.Option(help="Name of the result; the method's by default.", show_default=False)] = "",
+    seed: Annotated[int, typer.Option(help="Seed of training and draws.", min=0)] = 0,
+    max_failed: Annotated[float, typer.Option(help="Share of prior mass that may have failed.")] = 0.01,
+    allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
+    no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the diagnosis.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Find the parameters behind an observation.
+
+    Executes nothing of the folder. Exit code 4 when the checks say that the answer should not be trusted.
+    """
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.targets import existing, shown
+
+    screen = Screen(quiet, json)
+    place = existing(folder, config)
+    settings = _settings(config, folder)
+    x_o, label = _observation(observed, settings), method.value if method else settings.get("method", "npe")
+    campaign = Campaign.open(place)
+    chosen = _method(label, campaign.prior, settings)
+    _check_campaign(campaign, allow_incomplete=allow_incomplete)
+    simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
+    _check_observation(x_o, simulations)
+    screen.step(label, f"fitting {len(simulations):,} runs")
+    study = _fitted(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
+    screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
+    if not no_checks:
+        screen.step("checks", "calibration, weights, reach")
+        _ = study.diagnosis
+    result = study.save(name=name)
+    _show(screen, study, checked=not no_checks)
+    verdict = None if no_checks else study.diagnosis.verdict
+    code = 4 if verdict == "do not trust" else 0
+    screen.result(_as_dict(study, result, exit_code=code))
+    screen.say(f"kept in {shown(place)}/infer/{result.name}")
+    screen.next(f"thrifty report {shown(place)}")
+    return code
+
+
+def _settings(config: Path | None, folder: Path | None) -> dict[str, Any]:
+    """`[infer]` of the user's configuration, when there is one here; its mistakes count."""
+    from thrifty.cli.config import NAME, read_config
+
+    path = config if config is not None else Path(NAME)
+    if config is None and not path.exists():
+        return {}
+    found = read_config(path).infer
+    return {key: value for key, value in vars(found).items() if value is not None}
+
+
+def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
+    from thrifty.cli.observed import read_observed
+    from thrifty.errors import DataError
+
+    path = observed if observed is not None else settings.get("observed")
+    if path is None:
+        raise DataError(
+            "no observed data", code="D01", fix="--observed observed.csv, or [infer] observed in thrifty.toml"
+        )
+    return read_observed(path)
+
+
+def _method(label: str, prior: Any, settings: dict[str, Any]) -> Any:
+    import thrifty as th
+
+    if label == "abc":
+        own = {key: settings[key] for key in ("quantile", "epsilon", "adjust") if key in settings}
+        return th.ABC(prior, **own)
+    made = {
+        "npe": lambda: th.NPE(prior), "nle": lambda: th.NLE(prior), "nre": lambda: th.NRE(prior),
+        "synthetic": lambda: th.SyntheticLikelihood(prior), "scoring": lambda: th.ScoringRule(prior),
+    }  # fmt: skip
+    return made[label]()
+
+
+def _check_campaign(campaign: Any, *, allow_incomplete: bool) -> None:
+    """Pilots alone are not a campaign: they only say what a run costs."""
+    from thrifty.errors import CampaignError
+
+    now = campaign.status()
+    if now.planned <= now.pilots and not allow_incomplete:
+        error = CampaignError(f"{now.folder} has {now.done:,} pilots and no campaign runs", code="A04")
+        error.exit_code = 2
+        raise error
+
+
+def _check_observation(x_o: Any, simulations: Any) -> None:
+    """The wrong length is said before training, not after."""
+    from thrifty.inference.observation import read_observations
+
+    event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
+    read_observations(x_o, event)
+
+
+def _fitted(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: str, seed: int) -> Any:
+    from thrifty.study import Study
+
+    began = time.monotonic()
+    posterior = method.fit(simulations, seed=seed)
+    seconds = time.monotonic() - began
+    return Study(posterior, simulations, x_o, label, campaign, seconds=seconds, seed=seed)
+
+
+def _show(screen: Any, study: Any, *, checked: bool) -> None:
+    from thrifty.cli.screen import table
+
+    rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
+    screen.data(table(["parameter", "median", "5 %", "95 %", ""], rows))
+    if not checked:
+        return
+    screen.data(f"verdict   {study.diagnosis.verdict}")
+    for line in str(study.diagnosis).splitlines()[1:]:
+        screen.say(line)
+
+
+def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:
+    rows = {name: {"median": m, "low": a, "high": b} for name, m, a, b in study.summary()}
+    return {
+        "method": result.method, "name": result.name, "parameters": rows, "runs": len(study.simulations),
+        "seconds": study.seconds, "diagnosis": result.diagnosis, "posterior": result.posterior_path, "exit": exit_code,
+    }  # fmt: skip

@@ -1,0 +1,83 @@
+"""`thrifty plan`: pilot, cost model, the quote; stops before spending, and may be repeated with other settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thrifty.cli.options import Changed, Config, Folder, Json, Quiet, Workers
+
+
+def plan(
+    folder: Folder = None,
+    *,
+    config: Config = None,
+    workers: Workers = None,
+    accept_changed_simulator: Changed = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Run the pilot, fit the cost, and quote every penalty. Commits nothing: change thrifty.toml and plan again."""
+    from thrifty.cli.campaigns import begin, check_workers, next_run, pilot
+    from thrifty.cli.quote import make_quote, quote_text, recommendation
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.targets import configured
+
+    screen = Screen(quiet, json)
+    check_workers(workers)
+    target = configured(folder, config)
+    new = not target.exists
+    session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
+    pilot(session, new=new)
+    quote = make_quote(target.folder, target.settings, workers=session.run.workers)
+    _told(screen, quote)
+    screen.data(quote_text(quote))
+    screen.say(recommendation(quote))
+    screen.say(_total(quote))
+    screen.result(_as_dict(quote))
+    screen.next(next_run(target.folder))
+    return 0
+
+
+def _told(screen: Any, quote: Any) -> None:
+    from thrifty.campaign.tally import amount
+
+    p, unit = quote.pilot, quote.unit
+    spread = f", {amount(p.low, unit)} to {amount(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low > 0 else ""
+    screen.step("pilot", f"{p.n} runs, {p.failed} failed, {amount(p.spent, unit)} in all{spread}")
+    screen.step("cost", str(quote.fitted))
+    plain = "plain draws need no weights" if quote.chosen.k == 0 else f"p = {quote.p_value:.2g}  ok"
+    screen.step("self-test", f"weighted draws reproduce the prior: {plain}")
+    screen.say()
+
+
+def _total(quote: Any) -> str:
+    from thrifty.campaign.tally import amount
+
+    row, unit = quote.chosen, quote.unit
+    runs = quote.runs(row)
+    effective = f"{runs * row.ess_fraction:,.0f} effective"
+    total, plain = amount(runs * row.cost, unit), amount(runs * quote.table.prior_cost, unit)
+    budget = ""
+    if quote.budget is not None:
+        enough = f"pays for {runs:,} of {quote.n:,} runs" if quote.limited else "is enough"
+        budget = f", budget {quote.budget.text} {enough} (the pilot took {quote.pilot.taken / quote.budget.amount:.0%})"
+    return f"for {runs:,} runs ({effective}): {total} (plain {plain}) with {quote.workers} workers{budget}"
+
+
+def _as_dict(quote: Any) -> dict[str, Any]:
+    rows = [
+        {
+            "penalty": row.label, "k": row.k, "cost_per_run": row.cost, "saved": row.saved,
+            "effective": row.ess_fraction, "cost_per_effective_run": row.cost_per_effective,
+            "saved_per_effective": row.saved_per_effective, "runs": quote.runs(row),
+            "total": quote.runs(row) * row.cost, "seconds": quote.seconds(row),
+            "price": quote.money_of(row) if quote.price else None, "chosen": row is quote.chosen,
+            "best": row is quote.table.best,
+        }
+        for row in quote.table
+    ]  # fmt: skip
+    return {
+        "rows": rows, "unit": quote.unit, "ceiling": quote.table.ceiling, "self_check_p": quote.p_value,
+        "cost_model_score": quote.fitted.score, "pilot_runs": quote.pilot.n, "pilot_failed": quote.pilot.failed,
+        "pilot_cost": quote.pilot.spent, "worthwhile": quote.table.worthwhile, "limited_by_budget": quote.limited,
+    }  # fmt: skip

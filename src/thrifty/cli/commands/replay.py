@@ -1,0 +1,99 @@
+"""`thrifty replay INDEX`: one run again, with the parameters and the seed it had; under the debugger if asked."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from thrifty.cli.options import Config, Json, Quiet
+
+
+def replay(
+    index: Annotated[int, typer.Argument(help="Number of the run, as in messages and exports.", min=0)],
+    folder: Annotated[str, typer.Argument(help="The run folder; the one of thrifty.toml when left out.")] = "",
+    *,
+    config: Config = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Under pdb, stopped before the simulator is called.")] = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Do one run again in this process and compare it with what was recorded. Nothing is written."""
+    import sys
+    from pathlib import Path
+
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.simulators import load_simulator
+    from thrifty.cli.targets import configured, existing, shown
+    from thrifty.errors import ConfigError
+
+    screen = Screen(quiet, json)
+    place = existing(Path(folder) if folder else None, config)
+    target = configured(place, config)
+    theta, recorded = _recorded(place, index, dim=target.settings.prior.dim)
+    if debug and not sys.stdin.isatty():
+        raise ConfigError("--debug needs a terminal", code="A09", fix="leave it out, or run it in a terminal")
+    simulator = load_simulator(target.settings)
+    screen.step(
+        "theta", ", ".join(f"{n} = {v!r}" for n, v in zip(target.settings.prior.names, theta.tolist(), strict=True))
+    )
+    again = _again(simulator, target.settings, index, theta, debug=debug)
+    same = _compare(screen, recorded, again)
+    screen.result({
+        "index": index, "theta": theta, "status": again.status, "x": again.x, "wall": again.wall, "cpu": again.cpu,
+        "error": again.error, "recorded": None if recorded is None else recorded.status, "same": same,
+    })  # fmt: skip
+    screen.next(f"thrifty status {shown(place)}")
+    return 0 if again.status == "ok" else 5
+
+
+def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
+    """The planned parameters of an index, and its run where there is one."""
+    from thrifty.campaign.rows import read_outcome, read_theta
+    from thrifty.campaign.store import Store
+    from thrifty.errors import ConfigError, DamagedStoreError
+
+    store = Store.open(place, readonly=True)
+    try:
+        rows = [row for row in store.plan_rows() if row[0] == index]
+        runs = [row for row in store.run_rows() if row[0] == index]
+        planned = sum(block["n"] for block in store.blocks())
+    finally:
+        store.close()
+    if not rows:
+        raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="A10")
+    theta = read_theta(rows[0], dim)
+    if theta is None:
+        raise DamagedStoreError(f"the parameters of run {index} fail their checksum", code="V03")
+    return theta, read_outcome(runs[0], check=True) if runs else None
+
+
+def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool) -> Any:
+    from thrifty.campaign.run_one import Runner
+    from thrifty.campaign.task import Job, Task
+
+    job = Job(simulator, settings.plan.seed, settings.simulator.realisations)
+    if not debug:
+        return Runner.of(job).run(Task(index, theta))
+    import pdb
+
+    return pdb.runcall(Runner.of(job).run, Task(index, theta))
+
+
+def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
+    from thrifty.campaign.run_one import same
+    from thrifty.campaign.tally import amount
+
+    times = f"{amount(again.cpu, 's')} CPU, {amount(again.wall, 's')} wall"
+    values = "" if again.x is None else " ".join(f"{v:.6g}" for v in again.x.ravel()[:12])
+    more = "" if again.x is None or again.x.size <= 12 else f" ... ({again.x.size} in all)"
+    screen.data(f"now       {again.status}, {times}: {values}{more}")
+    if again.error:
+        screen.data(again.error.rstrip())
+    if recorded is None:
+        screen.data("recorded  nothing yet")
+        return None
+    equal = same(recorded, again)
+    verdict = "the same numbers" if equal else "OTHER numbers"
+    screen.data(f"recorded  {recorded.status}, {amount(recorded.cpu, 's')} CPU: {verdict}")
+    return equal

@@ -1,0 +1,65 @@
+"""`thrifty report`: the campaign and its results as one HTML file; with --live rewritten while it runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thrifty.cli.options import Config, Folder, Json, Quiet
+
+
+def report(
+    folder: Folder = None,
+    *,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file; report.html in the folder.", show_default=False)
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Rewrite it every half minute until the runs are done.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between versions.", min=1)] = 30.0,
+    config: Config = None,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Write one HTML file that opens offline: verdict, cost, weights, posterior, checks, failures, provenance."""
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.targets import existing, shown
+
+    screen = Screen(quiet, json)
+    place = existing(folder, config)
+    path = out if out is not None else place / "report.html"
+    write, command = _writer(), "thrifty " + shlex.join(sys.argv[1:])
+    while live and _going(place):
+        written = write(path, place, live=True, command=command)
+        screen.say(f"{time.strftime('%H:%M:%S')}  {shown(written)}")
+        time.sleep(every)
+    written = write(path, place, live=False, command=command)
+    size = written.stat().st_size
+    screen.data(f"{shown(written)} ({size / 2**20:.1f} MB, opens offline)")
+    screen.result({"path": written, "bytes": size})
+    screen.next(f"open {shown(written)} in a browser")
+    return 0
+
+
+def _writer() -> Any:
+    from thrifty.errors import MissingExtraError
+
+    try:
+        write = import_module("thrifty.report").write
+    except ImportError as error:
+        raise MissingExtraError(f"the report cannot be written here: {error}", code="X01") from None
+    return write
+
+
+def _going(place: Path) -> bool:
+    """Whether somebody drives the campaign; where that cannot be known, whether runs are pending."""
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.commands.status import driven
+
+    running = driven(place)
+    return running if running is not None else Campaign.open(place).status().pending > 0

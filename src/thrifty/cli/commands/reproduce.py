@@ -1,0 +1,86 @@
+"""`thrifty reproduce NAME`: a table or figure of the paper, by the script of that name in `studies/`."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from thrifty.cli.options import Quiet
+
+
+def reproduce(
+    name: Annotated[str, typer.Argument(help="A study; without it they are listed.", show_default=False)] = "",
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and runs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="The paper's full counts.")] = False,
+    seeds: Annotated[int | None, typer.Option(help="Repetitions.", min=1, show_default=False)] = None,
+    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, show_default=False)] = None,
+    quiet: Quiet = False,
+) -> int:
+    """Run a study of the paper from the source checkout, or list them."""
+    from thrifty.cli.screen import Screen
+    from thrifty.errors import ConfigError
+
+    screen = Screen(quiet)
+    scripts = _studies()
+    if not name:
+        width = max(len(found) for found in scripts)
+        for found, (_, line) in scripts.items():
+            screen.data(f"{found:<{width}}  {line}")
+        screen.next(f"thrifty reproduce {next(iter(scripts))} --quick")
+        return 0
+    if name not in scripts:
+        from thrifty.cli.problems import did_you_mean
+
+        raise ConfigError(
+            f"no study {name!r}.{did_you_mean(name, scripts)}", code="A11", fix="thrifty reproduce lists them"
+        )
+    if quick and full:
+        raise ConfigError("give --quick or --full, not both", code="F14")
+    options = ["--quick"] * quick + ["--full"] * full
+    options += ["--seeds", str(seeds)] * (seeds is not None) + ["--workers", str(workers)] * (workers is not None)
+    return _started(scripts[name][0], options)
+
+
+def _studies() -> dict[str, tuple[Path, str]]:
+    """Scripts beside the package's source with a `main`, and the first line of what each says about itself."""
+    from thrifty.errors import ConfigError
+
+    place = Path(__file__).resolve().parents[4] / "studies"
+    scripts = {path.stem: (path, line) for path in sorted(place.glob("*.py")) if (line := _headline(path))}
+    if not scripts:
+        raise ConfigError(
+            f"no studies at {place}",
+            code="A11",
+            why="the paper's studies come with the source, not with the installed package",
+            fix="clone the repository and install it with pip install -e .",
+        )
+    return scripts
+
+
+def _headline(path: Path) -> str:
+    try:
+        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    except (OSError, SyntaxError, UnicodeDecodeError):
+        return ""
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def _started(script: Path, options: list[str]) -> int:
+    """Run it as it would run by hand; a signal to us is a signal to it."""
+    source = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
+    process = subprocess.Popen([sys.executable, str(script), *options], env={**os.environ, "PYTHONPATH": path})
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:  # the terminal has sent it to the script as well: let it end
+            continue
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,141 @@
+"""`thrifty run`: pilot, plan and campaign; on an existing folder it continues. `resume` never creates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from thrifty.cli.options import Changed, Config, Folder, Json, Quiet, Workers
+
+Deadline = Annotated[
+    str, typer.Option(help='Hard wall-time limit of this call, "40 min"; the rest stays pending.', show_default=False)
+]
+
+
+def run(
+    folder: Folder = None,
+    *,
+    config: Config = None,
+    workers: Workers = None,
+    deadline: Deadline = "",
+    accept_changed_simulator: Changed = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Run the campaign until it is done. Stop it, kill it, call it again: no run is lost and none is done twice."""
+    from thrifty.cli.campaigns import begin, check_workers, pilot
+    from thrifty.cli.screen import Screen
+    from thrifty.cli.targets import configured
+
+    screen = Screen(quiet, json)
+    check_workers(workers)
+    _check_deadline(deadline)
+    target = configured(folder, config)
+    new = not target.exists
+    session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
+    pilot(session, new=new)
+    _commit(session)
+    until = deadline or session.run.deadline or None
+    status = session.campaign.run(**session.driving(), deadline=until)
+    return _ended(session, status)
+
+
+def resume(
+    folder: Folder = None,
+    *,
+    config: Config = None,
+    workers: Workers = None,
+    deadline: Deadline = "",
+    accept_changed_simulator: Changed = False,
+    quiet: Quiet = False,
+    json: Json = False,
+) -> int:
+    """Like run, but never makes a new folder: a mistyped name is an error."""
+    from thrifty.cli.targets import existing
+
+    existing(folder, config)
+    return run(
+        folder, config=config, workers=workers, deadline=deadline, accept_changed_simulator=accept_changed_simulator,
+        quiet=quiet, json=json,
+    )  # fmt: skip
+
+
+def _check_deadline(deadline: str) -> None:
+    from thrifty.campaign.budget import seconds
+
+    if deadline:
+        seconds(deadline)
+
+
+def _commit(session: Any) -> None:
+    """Commit the plan of the configuration, or what is missing of it."""
+    settings, campaign = session.target.settings, session.campaign
+    mode = _mode(campaign.folder, settings)
+    if mode == "done":
+        return
+    if mode == "quote":  # a target and a budget: which of them ends it is decided once, from the pilot alone
+        from thrifty.cli.quote import make_quote
+
+        mode = "budget" if make_quote(campaign.folder, settings, workers=session.run.workers).limited else "n"
+    if mode == "budget":
+        plan = campaign.plan(budget=settings.plan.budget, **settings.planned())
+    else:
+        plan = campaign.plan(n=settings.plan.n, **settings.planned())
+    chosen = "plain sampling" if plan.penalty == "1" else f"penalty {plan.penalty}"
+    until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
+    session.screen.step("plan", f"{until}, {chosen}; self-test p = {plan.p_value:.2g}")
+
+
+def _mode(folder: Path, settings: Any) -> str:
+    """What ends this campaign: "n" or "budget"; "quote" when both are given and nothing is committed yet."""
+    from thrifty.campaign.store import Store
+
+    store = Store.open(folder, readonly=True)
+    try:
+        modes = {block["mode"] for block in store.blocks()}
+        known = store.settings().get("budget")
+    finally:
+        store.close()
+    if "budget" in modes and known == settings.plan.budget:
+        return "done"  # the draws are there, and the run tops them up itself
+    if settings.plan.n is None:
+        return "budget"
+    return "quote" if settings.plan.budget and "n" not in modes else "n"
+
+
+def _ended(session: Any, status: Any) -> int:
+    """Say how it ended and what to type next; the exit code."""
+    from thrifty.cli.targets import shown
+
+    screen, folder = session.screen, shown(session.target.folder)
+    code, why = outcome(status, session.target.settings.plan.n)
+    screen.data(str(status))
+    screen.result({**status.as_dict(), "exit": code})
+    if why:
+        screen.say(why)
+    screen.next(
+        f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder} --observed observed.csv"
+    )
+    return code
+
+
+def outcome(status: Any, n: int | None) -> tuple[int, str]:
+    """Exit code of a finished call: 0 done, 3 budget or deadline before the target, 4 too much prior mass failed."""
+    from thrifty.campaign.simulate import GATE
+
+    if status.pending:
+        return 3, f"{status.pending:,} planned runs are left; what is done is safe on disk"
+    if status.failed_mass > GATE:
+        return 4, (
+            f"{status.failed_mass:.1%} of prior mass failed (more than {GATE:.0%}): a posterior would be conditional on"
+            " finishing. See thrifty replay INDEX, or accept it with infer --max-failed"
+        )
+    campaign = status.done - status.pilots
+    if n is not None and campaign < n:
+        return (
+            3,
+            f"the budget of {status.budget} ended after {campaign:,} of {n:,} runs; a larger one goes on from here",
+        )
+    return 0, ""

@@ -1,0 +1,121 @@
+"""From any exception to a message and an exit code.
+
+0 done · 1 a bug · 2 usage or configuration · 3 budget reached before the target · 4 quality gate ·
+5 simulator or cluster · 6 folder in use · 7 damaged · 8 disk · 130/143 interrupted
+"""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+import tempfile
+import traceback
+from contextvars import ContextVar
+from pathlib import Path
+
+import typer
+
+from thrifty.cli.problems import ManyErrors
+from thrifty.errors import StorageError, ThriftyError
+
+UsageError = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that newer typers carry
+ClickError = typer.BadParameter.__mro__[2]
+
+FOLDER: ContextVar[str] = ContextVar("folder", default="FOLDER")
+# The library's way out is a line of Python; here it is a command to type.
+_ADVICE = {
+    "A01": "a new folder (thrifty run runs/other), or the settings it was made with (see {folder}/thrifty.toml)",
+    "A02": "thrifty run {folder} makes one; check the spelling",
+    "A04": "thrifty run {folder}",
+    "C03": "[plan] pilot = 60, or more",
+    "Q01": "mend the simulator, or accept it: --max-failed 0.05",
+    "V01": "wait for it, or watch it: thrifty status {folder} --watch",
+    "V03": "thrifty verify {folder} --repair keeps what is whole; thrifty run {folder} runs the rest again",
+    "V05": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
+    "V06": "make room or choose another folder, then thrifty run {folder}",
+    "V07": "if this is damage: thrifty verify {folder} --repair keeps the rows that are whole",
+    "V08": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
+    "V09": "thrifty run {folder} finishes them; --allow-incomplete uses what there is",
+}
+
+
+def explain(error: BaseException, *, json: bool = False) -> int:
+    """Say what happened on stderr (in JSON mode also on stdout); the exit code."""
+    if isinstance(error, OSError) and error.strerror and not isinstance(error, ThriftyError):
+        place = f"{error.filename}: " if error.filename else ""
+        error = StorageError(f"{place}{error.strerror}", code="V06")
+    if isinstance(error, ThriftyError):
+        every = error.errors if isinstance(error, ManyErrors) else (error,)
+        for one in every:
+            _print(one)
+        return _ended(every[0], error.exit_code, json)
+    if isinstance(error, KeyboardInterrupt | SystemExit | typer.Abort):
+        return _interrupted(error)
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    return _usage(error, json) if isinstance(error, ClickError) else _bug(error)
+
+
+def _print(error: ThriftyError) -> None:
+    lines = [f"error[{error.code}]: {error.what}" if error.code else f"error: {error.what}"]
+    lines += [f"  why: {error.why}"] if error.why else []
+    fix = _ADVICE.get(error.code, "").format(folder=FOLDER.get()) or error.fix
+    if error.code in _KEEP and error.fix:
+        fix = error.fix
+    lines += [f"  fix: {fix}"] if fix else []
+    print("\n".join(_clean(line) for line in lines), file=sys.stderr, flush=True)
+
+
+_KEEP = ("A02", "C03")  # raised by the command line itself with advice of its own
+
+
+def _ended(error: ThriftyError, code: int, json: bool) -> int:
+    if json:
+        print(
+            jsonlib.dumps({"error": error.code, "what": _clean(error.what), "fix": error.fix, "exit": code}), flush=True
+        )
+    return code
+
+
+def _usage(error: BaseException, json: bool) -> int:
+    """A wrong command, option or value."""
+    what = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", None) or "thrifty"
+    print(_clean(f"error[A03]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"), file=sys.stderr, flush=True)
+    if json:
+        print(jsonlib.dumps({"error": "A03", "what": _clean(what), "exit": 2}), flush=True)
+    return 2
+
+
+def _interrupted(error: BaseException) -> int:
+    code = getattr(error, "exit_code", None)
+    if code is None and isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+    said = str(error).split(" Calling again")[0] or "stopped"
+    print(f"\n{said}", file=sys.stderr)
+    if FOLDER.get() != "FOLDER" and code is not None:
+        print(f"next: thrifty run {FOLDER.get()}", file=sys.stderr)
+    return 130 if code is None else int(code)
+
+
+def _bug(error: BaseException) -> int:
+    """Our fault: a short word, and the details in a file that can be sent."""
+    text = "".join(traceback.format_exception(error))
+    if os.environ.get("THRIFTY_DEBUG"):
+        print(text, file=sys.stderr)
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="thrifty-bug-", suffix=".txt", delete=False) as file:
+            file.write(f"thrifty {' '.join(sys.argv[1:])}\nPython {sys.version}\n\n{text}")
+        where = f"the details are in {Path(file.name)}; please send them to us"
+    except OSError:
+        where = "set THRIFTY_DEBUG=1 to see the details"
+    print(
+        f"error: a bug in thrifty: {type(error).__name__}: {_clean(str(error))[:200]}\n  fix: {where}", file=sys.stderr
+    )
+    return 1
+
+
+def _clean(text: str) -> str:
+    return "".join(ch for ch in text if ch.isprintable() or ch in "\n\t")

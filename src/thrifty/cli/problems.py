@@ -1,0 +1,94 @@
+"""All that is wrong with a configuration, collected, with lines and with what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from thrifty.errors import ConfigError, ThriftyError
+
+_HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(#.*)?")
+
+
+class ManyErrors(ConfigError):  # noqa: N818 - it is several of them
+    """Several mistakes at once; `errors` holds them one by one."""
+
+    def __init__(self, errors: Iterable[ThriftyError]) -> None:
+        self.errors = tuple(errors)
+        super().__init__(f"{len(self.errors)} things are wrong", code=self.errors[0].code)
+        self.exit_code = 2 if any(e.exit_code == 2 for e in self.errors) else self.errors[0].exit_code
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+class Problems:
+    """Collects errors while a file is read; `close` raises them together."""
+
+    def __init__(self, path: Path, text: str) -> None:
+        self.path, self.lines = path, text.splitlines()
+        self.errors: list[ThriftyError] = []
+
+    def add(self, where: str, what: str, *, code: str, why: str = "", fix: str = "") -> None:
+        """Note what is wrong at "section.key"."""
+        self.errors.append(ConfigError(f"{self.place(where)}: {what}", code=code, why=why, fix=fix))
+
+    def unknown(self, where: str, name: str, known: Iterable[str], *, kind: str = "key") -> None:
+        """Note a name that nobody knows, and the nearest that somebody does."""
+        known = list(known)
+        meant = did_you_mean(name, known)
+        fix = "" if meant else f"known here: {', '.join(known)}"
+        self.add(where, f"unknown {kind} {name!r}.{meant}", code="F01", fix=fix)
+
+    @contextmanager
+    def at(self, where: str) -> Iterator[None]:
+        """Note any error of ours that is raised inside, with its place."""
+        try:
+            yield
+        except ThriftyError as error:
+            error.what = f"{self.place(where)}: {error.what}"
+            self.errors.append(error)
+
+    def place(self, where: str) -> str:
+        """As in "thrifty.toml line 9", as near as the text allows."""
+        line = self.line_of(where)
+        return f"{self.path.name} line {line}" if line else self.path.name
+
+    def line_of(self, where: str) -> int:
+        """The line of "section.key", or of the section, or 0."""
+        section, _, key = where.partition(".")
+        key = key.split(".")[0]
+        inside, found = "", 0
+        for number, line in enumerate(self.lines, start=1):
+            header = _HEADER.fullmatch(line)
+            if header:
+                inside = header[1].strip("\"' ")
+                if inside == where:
+                    return number
+                found = number if inside == section and not found else found
+                continue
+            wanted = key if inside == section and key else section if not inside and not key else None
+            if wanted and re.match(rf"\s*[\"']?{re.escape(wanted)}[\"']?\s*[=.]", line):
+                return number
+        return found
+
+    def close(self) -> None:
+        """Raise what was found."""
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise ManyErrors(self.errors)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question to append, or nothing.
+
+    Example:
+        >>> did_you_mean("buget", ["budget", "n"])
+        " Did you mean 'budget'?"
+    """
+    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    return f" Did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,129 @@
+"""Which configuration and which folder a command is about, found before anything is touched."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thrifty.cli.config import NAME, read_config
+from thrifty.cli.failures import FOLDER
+from thrifty.cli.problems import did_you_mean
+from thrifty.cli.settings import Settings
+from thrifty.errors import CampaignError, ConfigError
+
+if TYPE_CHECKING:
+    from thrifty.campaign.campaign import Campaign
+
+STORE = "store.sqlite"
+
+
+@dataclass(frozen=True)
+class Target:
+    """The user's own configuration and the run folder it is about."""
+
+    settings: Settings
+    folder: Path
+
+    @property
+    def exists(self) -> bool:
+        """Whether a campaign is there."""
+        return (self.folder / STORE).is_file()
+
+    def campaign(self, simulator: Any, *, accept_changed: bool = False) -> Campaign:
+        """The campaign, made if it is not there, with the configuration kept beside it."""
+        from thrifty.campaign.campaign import Campaign
+
+        if not self.exists:
+            _check_free(self.folder)
+        settings = self.settings
+        campaign = Campaign(
+            self.folder,
+            simulator,
+            settings.prior,
+            seed=settings.plan.seed,
+            cost=settings.cost.measure,  # type: ignore[arg-type] - checked on reading
+            price=settings.cost.price or None,
+            unit=settings.cost.unit,
+            m=settings.simulator.realisations,
+            accept_changed=accept_changed,
+        )
+        _keep_copy(self.folder / NAME, settings.text)
+        return campaign
+
+
+def configured(folder: Path | None, config: Path | None) -> Target:
+    """The target of a command that runs the simulator: only the user's own file says which."""
+    if folder is not None and folder.is_file():
+        raise ConfigError(
+            f"{folder} is a file, a run folder was expected", code="A07", fix=f"thrifty run --config {folder}"
+        )
+    settings = read_config(config if config is not None else Path(NAME))
+    chosen = folder if folder is not None else settings.run.folder
+    FOLDER.set(shown(chosen))
+    return Target(settings, chosen)
+
+
+def existing(folder: Path | None, config: Path | None = None) -> Path:
+    """The folder of a command that reads: it must be there, and nothing of it is executed."""
+    chosen = folder if folder is not None else _named(config)
+    FOLDER.set(shown(chosen))
+    if chosen.is_file():
+        raise ConfigError(f"{chosen} is a file, a run folder was expected", code="A07")
+    if not (chosen / STORE).exists():
+        near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
+        meant = did_you_mean(chosen.name, near)
+        fix = f"thrifty run {shown(chosen)} makes one" if not meant else ""
+        error = CampaignError(
+            f"no run at {shown(chosen)}.{meant}", code="A02", why="nothing was created", fix=fix or "check the spelling"
+        )
+        error.exit_code = 2  # a mistyped name is a mistake of usage, not of a cluster
+        raise error
+    return chosen
+
+
+def _named(config: Path | None) -> Path:
+    """The folder that the configuration here names; only that key is read."""
+    path = config if config is not None else Path(NAME)
+    if config is None and not path.exists():
+        if Path(STORE).exists():
+            return Path()
+        raise ConfigError(
+            f"which run? No folder was given and there is no {NAME} here", code="F13", fix="thrifty status runs/main"
+        )
+    try:
+        section = tomllib.loads(path.read_text(encoding="utf-8")).get("run", {})
+        return path.parent / str(section.get("folder", "runs/main"))
+    except (OSError, ValueError, AttributeError):
+        return read_config(path).run.folder  # says what is wrong with it
+
+
+def shown(folder: Path) -> str:
+    """A folder as one would type it from here."""
+    try:
+        near = os.path.relpath(folder)
+    except ValueError:
+        return str(folder)
+    return near if not near.startswith("../..") else str(folder)
+
+
+def _check_free(folder: Path) -> None:
+    """A campaign goes into a folder of its own."""
+    if folder.is_dir() and not (folder / STORE).exists() and any(p.name != "lock" for p in folder.iterdir()):
+        raise ConfigError(
+            f"{shown(folder)} exists and holds other files, but no campaign",
+            code="A06",
+            why="a campaign wants a folder of its own",
+            fix="name a new folder: thrifty run runs/first",
+        )
+
+
+def _keep_copy(path: Path, text: str) -> None:
+    """The configuration as it was when the folder was made; written once, read by people and never executed."""
+    if path.exists() or path.is_symlink():
+        return
+    part = path.with_name(f".{path.name}.part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
