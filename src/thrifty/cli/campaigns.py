@@ -25,6 +25,8 @@ class Session:
     campaign: Campaign
     run: RunSettings
     screen: Screen
+    new: bool  # made by this call
+    made: Path  # the outermost folder that was made
 
     def driving(self) -> dict[str, Any]:
         """Arguments that `pilot` and `run` share."""
@@ -41,7 +43,15 @@ def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed
     run = target.settings.run if workers is None else replace(target.settings.run, workers=workers)
     engine_of(run)  # a wrong number or a missing library is said before anything is made
     simulator = load_simulator(target.settings)
-    return Session(target, target.campaign(simulator, accept_changed=accept_changed), run, screen)
+    new, made = not target.exists, _first_missing(target.folder)
+    campaign = target.campaign(simulator, accept_changed=accept_changed)
+    return Session(target, campaign, run, screen, new, made)
+
+
+def _first_missing(folder: Path) -> Path:
+    """The outermost folder that does not exist yet; the folder itself when all do."""
+    missing = [place for place in (folder, *folder.parents) if not place.exists()]
+    return missing[-1] if missing else folder
 
 
 def engine_of(run: RunSettings) -> Any:
@@ -59,7 +69,7 @@ def engine_of(run: RunSettings) -> Any:
     return Processes(run.workers)
 
 
-def pilot(session: Session, *, new: bool) -> None:
+def pilot(session: Session) -> None:
     """Run the pilot that is missing; a first one that is all failures leaves nothing behind."""
     campaign, wanted = session.campaign, session.target.settings.plan.pilot
     status = campaign.status()
@@ -69,8 +79,8 @@ def pilot(session: Session, *, new: bool) -> None:
     try:
         campaign.pilot(wanted, **session.driving())
     except SimulatorError as error:
-        if new and error.code in ("S06", "S08"):
-            shutil.rmtree(campaign.folder, ignore_errors=True)  # made by this very call, and it holds failures only
+        if session.new and error.code in ("S06", "S08"):  # made by this very call, and it holds failures only
+            shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
         raise
 

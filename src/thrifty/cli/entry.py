@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextvars import copy_context
 from typing import Any
 
 from thrifty.errors import ThriftyWarning
@@ -16,8 +17,14 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; its exit code."""
-    warnings.showwarning = _shown
+    """Run one command; its exit code. What it sets is gone afterwards: it may be called from a program."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ThriftyWarning)
+        warnings.showwarning = _shown
+        return copy_context().run(_run, arguments)
+
+
+def _run(arguments: list[str]) -> int:
     try:
         from thrifty.cli.app import app
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json as jsonlib
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -16,7 +17,7 @@ from pathlib import Path
 
 import typer
 
-from thrifty.cli.problems import ManyErrors
+from thrifty.cli.problems import ManyErrors, did_you_mean
 from thrifty.errors import StorageError, ThriftyError
 
 UsageError = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that newer typers carry
@@ -80,13 +81,23 @@ def _ended(error: ThriftyError, code: int, json: bool) -> int:
 
 def _usage(error: BaseException, json: bool) -> int:
     """A wrong command, option or value."""
-    what = str(getattr(error, "format_message", lambda: error)()).rstrip(".")
+    what = _usual(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "thrifty"
     print(_clean(f"error[A03]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"), file=sys.stderr, flush=True)
     if json:
         print(jsonlib.dumps({"error": "A03", "what": _clean(what), "exit": 2}), flush=True)
     return 2
+
+
+def _usual(what: str) -> str:
+    """The words of the option parser, with what was probably meant."""
+    what = what.replace("Value error, ", "").replace("Input should be a valid", "expected a valid")
+    choice = re.search(r"'([^']*)' is not one of (.+)$", what)
+    if choice:
+        return what + "." + did_you_mean(choice[1], re.findall(r"'([^']*)'", choice[2])).rstrip(".")
+    option = re.search(r"^(No such option: \S+?)\.? \(?(?:Possible options:|Did you mean) (\S+?)\??\)?$", what)
+    return f"{option[1]}. Did you mean {option[2]}?" if option else what
 
 
 def _interrupted(error: BaseException) -> int:

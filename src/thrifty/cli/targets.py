@@ -74,8 +74,8 @@ def existing(folder: Path | None, config: Path | None = None) -> Path:
         raise ConfigError(f"{chosen} is a file, a run folder was expected", code="A07")
     if not (chosen / STORE).exists():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
-        meant = did_you_mean(chosen.name, near)
-        fix = f"thrifty run {shown(chosen)} makes one" if not meant else ""
+        meant = did_you_mean(shown(chosen), [shown(chosen.parent / name) for name in near])
+        fix = "" if meant else f"thrifty run {shown(chosen)} makes one"
         error = CampaignError(
             f"no run at {shown(chosen)}.{meant}", code="A02", why="nothing was created", fix=fix or "check the spelling"
         )

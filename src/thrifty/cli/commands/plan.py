@@ -25,9 +25,8 @@ def plan(
     screen = Screen(quiet, json)
     check_workers(workers)
     target = configured(folder, config)
-    new = not target.exists
     session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
-    pilot(session, new=new)
+    pilot(session)
     quote = make_quote(target.folder, target.settings, workers=session.run.workers)
     _told(screen, quote)
     screen.data(quote_text(quote))

@@ -33,9 +33,8 @@ def run(
     check_workers(workers)
     _check_deadline(deadline)
     target = configured(folder, config)
-    new = not target.exists
     session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
-    pilot(session, new=new)
+    pilot(session)
     _commit(session)
     until = deadline or session.run.deadline or None
     status = session.campaign.run(**session.driving(), deadline=until)

@@ -1,0 +1,364 @@
+"""The journey: from init to export, with Python, shell and C, killed and continued."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.results import read_results
+
+from .conftest import Project, environment, shell
+
+
+def table_hash(folder: Path) -> str:
+    """Hash of everything that was simulated: parameters, outputs, weights, status, reported cost."""
+    sims = th.Campaign.open(folder).simulations()
+    digest = hashlib.sha256()
+    for part in (sims.index, sims.theta, sims.x, sims.log_weights, sims.cost):
+        digest.update(np.ascontiguousarray(part).tobytes())
+    digest.update("".join(sims.status.tolist()).encode())
+    return digest.hexdigest()
+
+
+def journey(home: Path, method: str) -> None:
+    """check, plan, run, infer, export: each ends well and says what comes next."""
+    for words, follows in (
+        (["check"], "next: thrifty plan"),
+        (["plan"], "next: thrifty run runs/main"),
+        (["run"], "next: thrifty infer runs/main"),
+        (["infer", "--method", method, "--observed", "observed.csv"], "next: thrifty report runs/main"),
+        (["export", "--to", "npz"], "next: thrifty infer"),
+    ):
+        ended = shell(home, *words)
+        allowed = (0, 4) if words[0] == "infer" else (0,)  # 4: the checks found the answer wanting, and said so
+        assert ended.returncode in allowed, ended.stderr
+        assert follows in ended.stderr and "Traceback" not in ended.stderr
+    sims = th.Simulations.from_npz(home / "main.npz")
+    (result,) = read_results(home / "runs" / "main")
+    assert len(sims) > 1000 and result.diagnosis is not None
+    low, high = sims.theta.min(0), sims.theta.max(0)
+    assert ((result.samples >= low) & (result.samples <= high)).all()
+
+
+def test_the_template_of_init_goes_all_the_way(tmp_path: Path):
+    assert shell(tmp_path, "init", "mine").returncode == 0
+    journey(tmp_path / "mine", "abc")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("example", ["sir", "gamma", "radio"])
+def test_the_examples_go_all_the_way(tmp_path: Path, example: str):
+    assert shell(tmp_path, "init", "mine", "--example", example).returncode == 0
+    journey(tmp_path / "mine", "npe")
+
+
+@pytest.mark.slow
+def test_the_template_goes_all_the_way_with_a_network(tmp_path: Path):
+    assert shell(tmp_path, "init", "mine").returncode == 0
+    journey(tmp_path / "mine", "npe")
+
+
+C_SOURCE = r"""
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+/* the sum of many small steps: more steps for a larger rate */
+int main(int argc, char **argv) {
+    double rate = atof(argv[1]), x = 0;
+    unsigned long state = strtoul(argv[2], 0, 10) * 2654435761u + 12345u;
+    long steps = (long)(200 * exp(rate));
+    for (long i = 0; i < steps; i++) {
+        state = (state * 6364136223846793005ul + 1442695040888963407ul);
+        x += (double)(state >> 40) / 16777216.0 - 0.5;
+    }
+    printf("{\"x\": [%.17g, %.17g], \"cost\": %ld}\n", rate + x / sqrt(steps), x / steps, steps);
+    return 0;
+}
+"""
+
+SHELL_SOURCE = """#!/bin/sh
+# integers only: a shell has no more
+rate=${1%.*}
+echo "{\\"x\\": [$((rate * 10 + $2 % 7)), $(($2 % 5))], \\"cost\\": $((rate + 1))}"
+"""
+
+PYTHON_SOURCE = """
+import numpy as np
+import thrifty as th
+
+def simulate(theta, rng):
+    return th.Output([theta[0] + rng.normal(), rng.normal()], cost=float(np.exp(theta[0])))
+"""
+
+ONE_TOML = """
+[simulator]
+{simulator}
+[prior]
+rate = {{ family = "uniform", low = 0.0, high = 4.0 }}
+[cost]
+measure = "reported"
+unit = "steps"
+[plan]
+n = 40
+pilot = 20
+[run]
+folder = "runs/main"
+workers = 2
+[infer]
+method = "abc"
+quantile = 0.4
+"""
+
+
+@pytest.mark.parametrize("kind", ["c", "shell", "python"])
+def test_any_kind_of_simulator_through_the_same_toml(tmp_path: Path, kind: str):
+    simulator = 'command = ["./sim", "{rate}", "{seed}"]'
+    if kind == "c":
+        (tmp_path / "sim.c").write_text(C_SOURCE)
+        subprocess.run(["gcc", "-O1", "-o", "sim", "sim.c", "-lm"], cwd=tmp_path, check=True)
+    elif kind == "shell":
+        (tmp_path / "sim").write_text(SHELL_SOURCE)
+        (tmp_path / "sim").chmod(0o755)
+    else:
+        (tmp_path / "model.py").write_text(PYTHON_SOURCE)
+        simulator = 'python = "model.py:simulate"'
+    (tmp_path / "thrifty.toml").write_text(ONE_TOML.format(simulator=simulator))
+    ended = shell(tmp_path, "run", "--json")
+    assert ended.returncode == 0, ended.stderr
+    status = json.loads(ended.stdout)
+    assert (status["done"], status["failed"], status["unit"]) == (60, 0, "steps")
+    sims = th.Campaign.open(tmp_path / "runs/main").simulations()
+    assert sims.ok.all() and sims.x.shape == (60, 2) and np.corrcoef(sims.theta[:, 0], sims.x[:, 0])[0, 1] > 0.5
+    again = shell(tmp_path, "replay", "30", "--json")
+    assert json.loads(again.stdout)["same"] is True
+
+
+def test_init_for_a_command_writes_what_check_reads(tmp_path: Path):
+    (tmp_path / "sim").write_text(SHELL_SOURCE)
+    (tmp_path / "sim").chmod(0o755)
+    assert shell(tmp_path, "init", "--command", "./sim {rate} {seed}").returncode == 0
+    ended = shell(tmp_path, "check")
+    assert ended.returncode == 0, ended.stderr
+    assert "same seed, same output" in ended.stdout and "next: thrifty plan" in ended.stderr
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["sim", "thrifty.toml"]
+
+
+SLOW_MODEL = """
+import time
+import thrifty as th
+
+def simulate(theta, rng):
+    time.sleep(0.01)
+    return th.Output(theta + rng.normal(size=1), cost=float(1 + theta[0]))
+"""
+
+
+def recorded(folder: Path) -> int:
+    """Runs on disk, as anybody may count them."""
+    try:
+        with sqlite3.connect(f"file:{folder}/store.sqlite?mode=ro", uri=True) as db:
+            return db.execute("SELECT count(*) FROM runs").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+
+
+def wait_for(folder: Path, runs: int, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + 120
+    while recorded(folder) < runs:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_killed_run_is_continued_by_run(tmp_path: Path):
+    toml = ONE_TOML.format(simulator='python = "model.py:simulate"').replace("n = 40", "n = 280")
+    for name in ("killed", "whole"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "thrifty.toml").write_text(toml)
+        (tmp_path / name / "model.py").write_text(SLOW_MODEL)
+    folder = tmp_path / "killed" / "runs" / "main"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "thrifty", "run", "--quiet"], cwd=tmp_path / "killed", env=environment()
+    )
+    wait_for(folder, 120, process)  # two fifths
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = recorded(folder)
+    assert 120 <= before < 300
+    status = json.loads(shell(tmp_path / "killed", "status", "--json").stdout)
+    assert status["state"] == "stopped" and status["running"] is False and status["done"] == before
+    assert shell(tmp_path / "killed", "run", "--quiet").returncode == 0
+    assert shell(tmp_path / "whole", "run", "--quiet").returncode == 0
+    assert table_hash(folder) == table_hash(tmp_path / "whole" / "runs" / "main")
+
+
+def test_run_again_changes_nothing(done: Project):
+    before = table_hash(done.home / "runs/one")
+    typed = done.type("run")
+    assert typed.code == 0 and "80 of 80 runs done" in typed.out
+    assert table_hash(done.home / "runs/one") == before
+
+
+def test_a_larger_n_adds_runs(done: Project):
+    done.toml(("n = 60", "n = 90"))
+    assert "110 of 110 runs done (20 pilots)" in done.type("run").out
+
+
+# --- budgets and gates: exit 0, 3 and 4 ---
+
+
+def test_a_budget_alone_is_done_when_it_is_used(project: Project):
+    project.toml(("n = 60", 'budget = "600 steps"'))
+    typed = project.type("run")
+    assert typed.code == 0, typed.err
+    spent = json.loads(project.type("status", "--json").out)["spent"]
+    assert 600 <= spent < 600 + np.exp(3)  # the last run admitted may pass it
+    again = project.type("run")
+    assert again.code == 0 and json.loads(project.type("status", "--json").out)["spent"] == spent
+
+
+def test_a_budget_before_the_target_is_exit_3(project: Project):
+    project.toml(("n = 60", 'n = 5000\nbudget = "600 steps"'))
+    assert "pays for" in project.type("plan").err
+    typed = project.type("run")
+    assert typed.code == 3 and "the budget of 600 steps ended after" in typed.err
+
+
+def test_a_budget_that_is_enough_is_exit_0(project: Project):
+    project.toml(("n = 60", 'n = 60\nbudget = "5000 steps"'))
+    typed = project.type("run")
+    assert typed.code == 0 and "80 of 80 runs done" in typed.out
+
+
+def test_failed_prior_mass_is_exit_4(project: Project):
+    project.write("model.py", """
+        import numpy as np
+        import thrifty as th
+        def simulate(theta, rng):
+            x = theta + rng.normal(size=2)
+            return th.Output(x * (np.nan if theta[0] > 2.5 else 1.0), cost=float(np.exp(theta[0])))
+        """)  # fmt: skip
+    typed = project.type("run")
+    assert typed.code == 4 and "of prior mass failed" in typed.err
+    assert project.type("infer").code == 4
+    assert "error[Q01]" in project.type("infer").err
+    assert project.type("infer", "--max-failed", "0.5", "--no-checks").code == 0
+
+
+# --- what the commands leave and show ---
+
+
+def test_the_folder_keeps_the_configuration_and_never_executes_it(done: Project):
+    copy = done.home / "runs/one/thrifty.toml"
+    assert copy.read_text() == (done.home / "thrifty.toml").read_text()
+    copy.write_text('[simulator]\npython = "os:system"\n')
+    for words in (["status"], ["verify"], ["run"], ["infer", "--no-checks"], ["export"]):
+        assert done.type(*words).code == 0
+    assert "os:system" in copy.read_text()
+
+
+def test_reading_commands_load_no_model(done: Project):
+    done.write("model.py", "raise SystemExit('executed')")
+    done.write("runs/one/sitecustomize.py", "raise SystemExit('executed')")
+    for words in (["status"], ["verify"], ["infer", "--no-checks"], ["export"]):
+        typed = done.type(*words)
+        assert typed.code == 0 and "executed" not in typed.out + typed.err
+
+
+STATUS_KEYS = {
+    "folder": str, "state": str, "planned": int, "done": int, "pending": int, "pilots": int, "failed": int,
+    "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float, "saved": dict,
+    "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list, "running": bool,
+    "next": str,
+}  # fmt: skip
+
+
+def test_status_as_json_has_a_fixed_form(done: Project):
+    typed = done.type("status", "--json")
+    (line,) = typed.out.splitlines()
+    found = json.loads(line)
+    assert {key: type(value) for key, value in found.items()} == STATUS_KEYS
+    assert (found["state"], found["done"], found["folder"]) == ("complete", 80, "runs/one")
+
+
+def test_plan_quotes_and_commits_nothing(project: Project):
+    first = project.type("plan", "--json")
+    quote = json.loads(first.out)
+    assert [row["k"] for row in quote["rows"]] == [0.0, 0.25, 0.5, 1.0, 2.0]
+    plain, chosen = quote["rows"][0], next(row for row in quote["rows"] if row["chosen"])
+    assert chosen["k"] == 0.5 and chosen["saved"] == pytest.approx(1 - chosen["cost_per_run"] / plain["cost_per_run"])
+    assert chosen["cost_per_effective_run"] == pytest.approx(chosen["cost_per_run"] / chosen["effective"])
+    assert chosen["total"] == pytest.approx(60 * chosen["cost_per_run"]) and quote["self_check_p"] > 1e-6
+    project.toml(("n = 60", "n = 60\npenalty = 1"))
+    assert next(row["k"] for row in json.loads(project.type("plan", "--json").out)["rows"] if row["chosen"]) == 1.0
+    assert json.loads(project.type("status", "--json").out)["planned"] == 20
+
+
+def test_what_was_quoted_is_what_runs(project: Project):
+    quote = json.loads(project.type("plan", "--json").out)
+    chosen = next(row for row in quote["rows"] if row["chosen"])
+    assert project.type("run").code == 0
+    sims = th.Campaign.open("runs/one").simulations()
+    campaign = sims.cost[20:]
+    error = campaign.std() / np.sqrt(len(campaign))
+    # the cost model is learned from 20 timings without noise: what is left is the spread of the draws
+    assert abs(campaign.mean() - chosen["cost_per_run"]) < 5 * error + 0.05 * chosen["cost_per_run"]
+
+
+def test_export_to_every_format(done: Project):
+    sims = th.Campaign.open("runs/one").simulations()
+    for kind in ("npz", "csv", "parquet", "sbi"):
+        assert done.type("export", "--to", kind).code == 0
+    assert np.array_equal(th.Simulations.from_npz("one.npz").log_weights, sims.log_weights)
+    assert np.array_equal(th.Simulations.from_csv("one.csv", theta=["a", "b"]).x, sims.x)
+    assert np.array_equal(th.Simulations.from_parquet("one.parquet").theta, sims.theta)
+    torch = pytest.importorskip("torch")
+    table = torch.load("one.pt", weights_only=True)
+    assert table["theta"].shape == (80, 2) and torch.allclose(
+        table["log_weights"], torch.as_tensor(sims.log_weights.copy())
+    )
+
+
+def test_infer_keeps_a_result_and_shows_it(done: Project):
+    typed = done.type("infer", "--json", "--name", "first")
+    found = json.loads(typed.out)
+    assert typed.code == found["exit"] in (0, 4)
+    (result,) = read_results("runs/one")
+    assert (result.name, result.method, result.names) == ("first", "abc", ("a", "b"))
+    assert result.diagnosis == found["diagnosis"] and set(found["parameters"]) == {"a", "b"}
+    assert found["parameters"]["a"]["median"] == pytest.approx(np.median(result.samples[:, 0]))
+
+
+def test_replay_gives_the_same_numbers_or_says_so(done: Project):
+    assert "the same numbers" in done.type("replay", "41").out
+    done.write("model.py", (done.home / "model.py").read_text().replace("0.1 *", "0.2 *"))
+    sys.modules.pop("model")
+    assert "OTHER numbers" in done.type("replay", "41").out
+
+
+def test_worker_and_reproduce_are_pages_of_help(project: Project):
+    assert "dask scheduler" in project.type("worker").out
+    listed = project.type("reproduce").out
+    assert "gamma_abc" in listed and len(listed.splitlines()) >= 3
+
+
+def test_reproduce_runs_the_script_with_its_options(project: Project, monkeypatch: pytest.MonkeyPatch):
+    from thrifty.cli.commands import reproduce
+
+    project.write(
+        "studies.py", '"""A study."""\nimport sys\nopen("said", "w").write(" ".join(sys.argv[1:]))\nsys.exit(4)\n'
+    )
+    monkeypatch.setattr(reproduce, "_studies", lambda: {"one": (project.home / "studies.py", "A study.")})
+    assert project.type("reproduce", "one", "--quick", "--seeds", "3", "--workers", "2").code == 4
+    assert (project.home / "said").read_text() == "--quick --seeds 3 --workers 2"
