@@ -18,7 +18,7 @@ import pytest
 import thrifty as th
 from thrifty.results import read_results
 
-from .conftest import Project, environment, shell
+from .conftest import Project, Shell, environment, shell
 
 
 def table_hash(folder: Path) -> str:
@@ -31,7 +31,7 @@ def table_hash(folder: Path) -> str:
     return digest.hexdigest()
 
 
-def journey(home: Path, method: str) -> None:
+def journey(home: Path, method: str, shell: Shell = shell) -> None:
     """check, plan, run, infer, export: each ends well and says what comes next."""
     for words, follows in (
         (["check"], "next: thrifty plan"),
@@ -51,9 +51,15 @@ def journey(home: Path, method: str) -> None:
     assert ((result.samples >= low) & (result.samples <= high)).all()
 
 
-def test_the_template_of_init_goes_all_the_way(tmp_path: Path):
-    assert shell(tmp_path, "init", "mine").returncode == 0
-    journey(tmp_path / "mine", "abc")
+def test_the_template_of_init_goes_all_the_way(project: Project, monkeypatch: pytest.MonkeyPatch):
+    assert project.type("init", "mine").code == 0
+    monkeypatch.chdir("mine")
+
+    def typed(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+        found = project.type(*words)
+        return subprocess.CompletedProcess(words, found.code, found.out, found.err)
+
+    journey(project.home / "mine", "abc", typed)
 
 
 @pytest.mark.slow
@@ -122,36 +128,36 @@ quantile = 0.4
 
 
 @pytest.mark.parametrize("kind", ["c", "shell", "python"])
-def test_any_kind_of_simulator_through_the_same_toml(tmp_path: Path, kind: str):
+def test_any_kind_of_simulator_through_the_same_toml(project: Project, kind: str):
+    home = project.home
     simulator = 'command = ["./sim", "{rate}", "{seed}"]'
     if kind == "c":
-        (tmp_path / "sim.c").write_text(C_SOURCE)
-        subprocess.run(["gcc", "-O1", "-o", "sim", "sim.c", "-lm"], cwd=tmp_path, check=True)
+        (home / "sim.c").write_text(C_SOURCE)
+        subprocess.run(["gcc", "-O1", "-o", "sim", "sim.c", "-lm"], cwd=home, check=True)
     elif kind == "shell":
-        (tmp_path / "sim").write_text(SHELL_SOURCE)
-        (tmp_path / "sim").chmod(0o755)
+        (home / "sim").write_text(SHELL_SOURCE)
+        (home / "sim").chmod(0o755)
     else:
-        (tmp_path / "model.py").write_text(PYTHON_SOURCE)
+        (home / "model.py").write_text(PYTHON_SOURCE)
         simulator = 'python = "model.py:simulate"'
-    (tmp_path / "thrifty.toml").write_text(ONE_TOML.format(simulator=simulator))
-    ended = shell(tmp_path, "run", "--json")
-    assert ended.returncode == 0, ended.stderr
-    status = json.loads(ended.stdout)
+    (home / "thrifty.toml").write_text(ONE_TOML.format(simulator=simulator))
+    ended = project.type("run", "--json")
+    assert ended.code == 0, ended.err
+    status = json.loads(ended.out)
     assert (status["done"], status["failed"], status["unit"]) == (60, 0, "steps")
-    sims = th.Campaign.open(tmp_path / "runs/main").simulations()
+    sims = th.Campaign.open(home / "runs/main").simulations()
     assert sims.ok.all() and sims.x.shape == (60, 2) and np.corrcoef(sims.theta[:, 0], sims.x[:, 0])[0, 1] > 0.5
-    again = shell(tmp_path, "replay", "30", "--json")
-    assert json.loads(again.stdout)["same"] is True
 
 
-def test_init_for_a_command_writes_what_check_reads(tmp_path: Path):
-    (tmp_path / "sim").write_text(SHELL_SOURCE)
-    (tmp_path / "sim").chmod(0o755)
-    assert shell(tmp_path, "init", "--command", "./sim {rate} {seed}").returncode == 0
-    ended = shell(tmp_path, "check")
-    assert ended.returncode == 0, ended.stderr
-    assert "same seed, same output" in ended.stdout and "next: thrifty plan" in ended.stderr
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["sim", "thrifty.toml"]
+def test_init_for_a_command_writes_what_check_reads(project: Project, monkeypatch: pytest.MonkeyPatch):
+    assert project.type("init", "mine", "--command", "./sim {rate} {seed}").code == 0
+    monkeypatch.chdir("mine")
+    project.write("mine/sim", SHELL_SOURCE)
+    Path("sim").chmod(0o755)
+    ended = project.type("check")
+    assert ended.code == 0, ended.err
+    assert "same seed, same output" in ended.out and "next: thrifty plan" in ended.err
+    assert sorted(p.name for p in Path().iterdir()) == ["sim", "thrifty.toml"]
 
 
 SLOW_MODEL = """
@@ -181,7 +187,7 @@ def wait_for(folder: Path, runs: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.02)
 
 
-def test_a_killed_run_is_continued_by_run(tmp_path: Path):
+def test_a_killed_run_is_continued_by_run(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     toml = ONE_TOML.format(simulator='python = "model.py:simulate"').replace("n = 40", "n = 280")
     for name in ("killed", "whole"):
         (tmp_path / name).mkdir()
@@ -196,10 +202,12 @@ def test_a_killed_run_is_continued_by_run(tmp_path: Path):
     process.wait()
     before = recorded(folder)
     assert 120 <= before < 300
-    status = json.loads(shell(tmp_path / "killed", "status", "--json").stdout)
+    monkeypatch.chdir(tmp_path / "killed")
+    status = json.loads(project.type("status", "--json").out)
     assert status["state"] == "stopped" and status["running"] is False and status["done"] == before
-    assert shell(tmp_path / "killed", "run", "--quiet").returncode == 0
-    assert shell(tmp_path / "whole", "run", "--quiet").returncode == 0
+    assert project.type("run", "--quiet").code == 0
+    monkeypatch.chdir(tmp_path / "whole")
+    assert project.type("run", "--quiet", "--workers", "3").code == 0
     assert table_hash(folder) == table_hash(tmp_path / "whole" / "runs" / "main")
 
 
@@ -278,9 +286,9 @@ def test_reading_commands_load_no_model(done: Project):
 
 STATUS_KEYS = {
     "folder": str, "state": str, "planned": int, "done": int, "pending": int, "pilots": int, "failed": int,
-    "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float, "saved": dict,
-    "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list, "running": bool,
-    "next": str,
+    "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float,
+    "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list,
+    "running": bool, "next": str,
 }  # fmt: skip
 
 
@@ -318,12 +326,18 @@ def test_what_was_quoted_is_what_runs(project: Project):
 
 def test_export_to_every_format(done: Project):
     sims = th.Campaign.open("runs/one").simulations()
-    for kind in ("npz", "csv", "parquet", "sbi"):
+    for kind in ("npz", "csv", "parquet"):
         assert done.type("export", "--to", kind).code == 0
     assert np.array_equal(th.Simulations.from_npz("one.npz").log_weights, sims.log_weights)
     assert np.array_equal(th.Simulations.from_csv("one.csv", theta=["a", "b"]).x, sims.x)
     assert np.array_equal(th.Simulations.from_parquet("one.parquet").theta, sims.theta)
+
+
+@pytest.mark.slow  # torch takes seconds to import
+def test_export_for_sbi(done: Project):
     torch = pytest.importorskip("torch")
+    sims = th.Campaign.open("runs/one").simulations()
+    assert done.type("export", "--to", "sbi").code == 0
     table = torch.load("one.pt", weights_only=True)
     assert table["theta"].shape == (80, 2) and torch.allclose(
         table["log_weights"], torch.as_tensor(sims.log_weights.copy())
@@ -345,6 +359,14 @@ def test_replay_gives_the_same_numbers_or_says_so(done: Project):
     done.write("model.py", (done.home / "model.py").read_text().replace("0.1 *", "0.2 *"))
     sys.modules.pop("model")
     assert "OTHER numbers" in done.type("replay", "41").out
+
+
+def test_replay_of_a_program(project: Project):
+    project.write("sim", SHELL_SOURCE)
+    (project.home / "sim").chmod(0o755)
+    project.write("thrifty.toml", ONE_TOML.format(simulator='command = ["./sim", "{rate}", "{seed}"]'))
+    assert project.type("plan", "--config", "thrifty.toml").code == 0
+    assert json.loads(project.type("replay", "7", "--json").out)["same"] is True
 
 
 def test_worker_and_reproduce_are_pages_of_help(project: Project):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import environment, shell
+from .conftest import Project, environment, shell
 from .test_journey import ONE_TOML, SLOW_MODEL, recorded
 
 CTRL_C = b"\x03"
@@ -83,7 +83,7 @@ def slow(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_ctrl_c_once_drains_and_the_next_run_goes_on(slow: Path):
+def test_ctrl_c_once_drains_and_the_next_run_goes_on(slow: Path, project: Project, monkeypatch: pytest.MonkeyPatch):
     folder = slow / "runs" / "main"
     terminal = Terminal(slow, "run")
     terminal.until(r"\d+/320 runs")  # the bar of the campaign, not of the pilot
@@ -95,9 +95,10 @@ def test_ctrl_c_once_drains_and_the_next_run_goes_on(slow: Path):
     assert "next: thrifty run runs/main" in text
     kept = recorded(folder)
     assert 20 <= kept < 320
-    ended = shell(slow, "run")
-    assert ended.returncode == 0 and "320 of 320 runs done" in ended.stdout
-    assert "\x1b" not in ended.stdout + ended.stderr
+    monkeypatch.chdir(slow)
+    ended = project.type("run")
+    assert ended.code == 0 and "320 of 320 runs done" in ended.out
+    assert "\x1b" not in ended.out + ended.err  # no terminal, no colours
 
 
 def test_ctrl_c_twice_stops_at_once(tmp_path: Path, slow: Path):
@@ -114,6 +115,7 @@ def test_ctrl_c_twice_stops_at_once(tmp_path: Path, slow: Path):
     assert "Traceback" not in terminal.text
 
 
+@pytest.mark.slow
 def test_sigterm_drains_with_143(slow: Path):
     process = subprocess.Popen(
         [sys.executable, "-m", "thrifty", "run"], cwd=slow, env=environment(), stderr=subprocess.PIPE, text=True
@@ -133,16 +135,16 @@ def test_colour_only_where_it_is_wanted(tmp_path: Path):
         assert ("\x1b[1m" in terminal.text) is coloured, more
 
 
-def test_a_dumb_terminal_gets_lines_not_a_bar(slow: Path):
-    terminal = Terminal(slow, "plan", TERM="dumb")
+def test_a_dumb_terminal_gets_lines_not_a_bar(project: Project):
+    terminal = Terminal(project.home, "plan", TERM="dumb")
     assert terminal.end() == 0
     assert "\x1b" not in terminal.text and "<- chosen" in terminal.text
 
 
-def test_data_and_progress_do_not_mix(slow: Path):
-    ended = shell(slow, "plan", "--quiet")
-    assert ended.returncode == 0 and ended.stderr == ""
-    assert ended.stdout.startswith("penalty") and "next:" not in ended.stdout
+def test_data_and_progress_do_not_mix(project: Project):
+    ended = project.type("plan", "--quiet")
+    assert ended.code == 0 and ended.err == ""
+    assert ended.out.startswith("penalty") and "next:" not in ended.out
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path):
@@ -159,9 +161,9 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path):
 
 
 def test_help_answers_at_once(tmp_path: Path):
-    # CPU seconds, the least of five: other work on the machine only adds
+    # CPU seconds, the least of three: other work on the machine only adds
     used = []
-    for _ in range(5):
+    for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         ended = shell(tmp_path, "--help")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +23,7 @@ from thrifty.cli.commands import (
     verify,
     worker,
 )
-from thrifty.cli.failures import UsageError
+from thrifty.cli.failures import UsageError, explain
 from thrifty.cli.problems import did_you_mean
 from thrifty.version import __version__
 
@@ -66,6 +68,19 @@ def top(
     """Nothing but options that come before the command."""
 
 
+def _interruptible(command: Callable[..., int]) -> Callable[..., int]:
+    """A command whose Ctrl-C is explained here: the option parser would swallow what was said about it."""
+
+    @wraps(command)
+    def ended(*values: Any, **named: Any) -> int:
+        try:
+            return command(*values, **named)
+        except KeyboardInterrupt as interrupt:
+            return explain(interrupt)
+
+    return ended
+
+
 for _name, _command in (
     ("init", init.init),
     ("check", check.check),
@@ -81,4 +96,4 @@ for _name, _command in (
     ("worker", worker.worker),
     ("reproduce", reproduce.reproduce),
 ):
-    app.command(_name)(_command)
+    app.command(_name)(_interruptible(_command))

@@ -11,7 +11,7 @@ from thrifty.cli.screen import Screen
 from thrifty.cli.settings import RunSettings
 from thrifty.cli.simulators import load_simulator
 from thrifty.cli.targets import Target, shown
-from thrifty.errors import ConfigError, SimulatorError
+from thrifty.errors import CampaignError, ConfigError, SimulatorError
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
@@ -44,8 +44,28 @@ def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed
     engine_of(run)  # a wrong number or a missing library is said before anything is made
     simulator = load_simulator(target.settings)
     new, made = not target.exists, _first_missing(target.folder)
+    if not new and not accept_changed:
+        _check_unchanged(target.folder, simulator)
     campaign = target.campaign(simulator, accept_changed=accept_changed)
     return Session(target, campaign, run, screen, new, made)
+
+
+def _check_unchanged(folder: Path, simulator: Any) -> None:
+    """Refuse a simulator that changed since the first run, before anything is planned for it."""
+    from thrifty.campaign.fingerprint import differences, fingerprint
+    from thrifty.campaign.store import Store
+
+    store = Store.open(folder, readonly=True)
+    try:
+        changed = differences(store.settings()["simulator"], fingerprint(simulator)) if store.totals()["done"] else []
+    finally:
+        store.close()
+    if changed:
+        raise CampaignError(
+            f"the simulator changed since {shown(folder)} began: {'; '.join(changed[:5])}",
+            code="V05",
+            why="mixing versions mixes models",
+        )
 
 
 def _first_missing(folder: Path) -> Path:

@@ -1,0 +1,97 @@
+"""Reading thrifty.toml: families, templates, and lines."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.cli import config
+from thrifty.cli.commands.init import _command, _own
+from thrifty.cli.prior_table import FAMILIES, read_prior
+from thrifty.cli.problems import Problems
+from thrifty.priors import check_prior
+
+from .conftest import TOML, Project
+
+NUMBERS = {
+    "uniform": {"low": -1.0, "high": 2.0}, "loguniform": {"low": 0.1, "high": 10.0}, "normal": {"mean": 1.0, "sd": 2.0},
+    "truncated": {"mean": 0.0, "sd": 1.0, "low": -0.5, "high": 3.0}, "lognormal": {"median": 2.0, "sd": 0.5},
+    "exponential": {"mean": 3.0}, "gamma": {"shape": 2.0, "scale": 0.5}, "beta": {"a": 2.0, "b": 5.0},
+}  # fmt: skip
+MEANS = {
+    "uniform": 0.5, "loguniform": 9.9 / np.log(100), "normal": 1.0, "truncated": 0.5049, "lognormal": 2 * np.exp(0.125),
+    "exponential": 3.0, "gamma": 1.0, "beta": 2 / 7,
+}  # fmt: skip
+
+
+def read(table: dict[str, object]) -> th.types.Prior:
+    problems = Problems(Path("thrifty.toml"), "")
+    prior = read_prior(table, problems)
+    problems.close()
+    assert prior is not None
+    return prior
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_the_mean_it_says(family: str, rng: np.random.Generator):
+    assert set(NUMBERS) == set(FAMILIES)
+    prior = read({"a": {"family": family, **NUMBERS[family]}})
+    check_prior(prior)
+    draws = prior.sample(20_000, rng)[:, 0]
+    assert abs(draws.mean() - MEANS[family]) < 5 * draws.std() / np.sqrt(len(draws))
+    other = read({"a": {"family": family, **{k: v + 0.3 for k, v in NUMBERS[family].items()}}})
+    moved = other.sample(20_000, rng)[:, 0]  # the mutant: other numbers are another prior
+    assert abs(moved.mean() - MEANS[family]) > 5 * moved.std() / np.sqrt(len(moved))
+
+
+def test_mixed_families_keep_their_order_and_their_numbers(rng: np.random.Generator):
+    prior = read({"z": {"family": "normal", "mean": 100.0, "sd": 1.0}, "a": {"family": "uniform", "low": 0, "high": 1}})
+    assert prior.names == ("z", "a")
+    draws = prior.sample(1000, rng)
+    assert draws[:, 0].min() > 90 and draws[:, 1].max() <= 1
+    from thrifty.prior_files import prior_from_dict, prior_to_dict
+
+    assert np.allclose(prior_from_dict(prior_to_dict(prior)).log_prob(draws), prior.log_prob(draws))
+
+
+def test_templates_are_read_and_name_every_key(tmp_path: Path):
+    for files in (_own(), _command("./model {beta} --seed {seed}")):
+        path = tmp_path / "thrifty.toml"
+        path.write_text(files["thrifty.toml"])
+        settings = config.read_config(path)
+        assert settings.prior.dim >= 1 and settings.run.folder == tmp_path / "runs/main"
+    text = _own()["thrifty.toml"]
+    for key in ("python", "measure", "price", "n", "budget", "penalty", "mixture", "pilot", "seed", "folder", "workers",
+                "engine", "time_limit", "on_timeout", "method", "observed"):  # fmt: skip
+        assert f"{key} = " in text, f"{key} is not in the template"
+
+
+@pytest.mark.parametrize("section", ["simulator", "cost", "plan", "run", "infer"])
+def test_what_is_read_is_what_is_kept(section: str):
+    assert config.known_keys(section)
+
+
+def test_commented_lines_of_the_template_are_right_when_uncommented(tmp_path: Path):
+    text = _own()["thrifty.toml"]
+    for line in ('price = "0.05 eur/cpu-h"', 'budget = "2 cpu-h"', "penalty = 0.5", 'time_limit = "10 min"',
+                 'on_timeout = "lazy"'):  # fmt: skip
+        assert f"# {line}" in text
+        text = text.replace(f"# {line}", line)
+    (tmp_path / "thrifty.toml").write_text(text)
+    settings = config.read_config(tmp_path / "thrifty.toml")
+    assert settings.run.time_limit == 600 and settings.run.on_timeout == "lazy" and settings.plan.penalty == 0.5
+
+
+def test_paths_mean_the_folder_of_the_file(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    typed = project.type("plan", "--config", "project/thrifty.toml")
+    assert typed.code == 0, typed.err
+    assert (project.home / "runs/one/store.sqlite").exists() and "next: thrifty run project/runs/one" in typed.err
+
+
+def test_the_example_is_toml():
+    assert set(tomllib.loads(TOML)) == {"simulator", "prior", "cost", "plan", "run", "infer"}
