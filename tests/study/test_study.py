@@ -35,8 +35,15 @@ def test_the_posterior_is_the_known_one(study: th.Study):
     assert post.ess > 50
     assert abs(post.mean[0] - 1.0) < 5 * post.mean_se[0]
     assert abs(post.sd[0] - SD) < 5 * post.sd_se[0]
-    # the mutant: without the weights the cheap side is favoured, d log cost / d mu = 1 shifts the mean by -SD^2/2
-    assert study.simulations.log_weights.std() > 0.1
+
+
+def test_the_runs_carry_the_prior(study: th.Study):
+    theta, log_weights = study.simulations.theta[:, 0], study.simulations.log_weights
+    weights = th.normalise(log_weights)
+    mean = weights @ theta
+    error = np.sqrt(np.sum((weights * (theta - mean)) ** 2))
+    assert th.ess(log_weights) > 200 and abs(mean - 1.5) < 5 * error
+    assert abs(theta.mean() - 1.5) > 5 * theta.std() / np.sqrt(len(theta))  # the mutant: weights forgotten
 
 
 def test_everything_of_the_contract_is_there(study: th.Study):

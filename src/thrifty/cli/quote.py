@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.cli.screen import table
+from thrifty.cli.screen import figure, share, table
 from thrifty.cli.settings import Settings
 from thrifty.errors import ConfigError
 
@@ -171,16 +171,14 @@ def _checked(quote: Quote, settings: Settings) -> Quote:
 
 def quote_text(quote: Quote) -> str:
     """The table, as shown."""
-    from thrifty.campaign.tally import amount
-
     now = time.time()
     header = ["penalty", "cost/run", "saved", "effective", "per effective run", "runs", "total", "ends about"]
     header += ["price"] if quote.price else []
     body = []
     for row in quote.table:
-        cells = [row.label, amount(row.cost, quote.unit), f"{row.saved:.0%}", f"{row.ess_fraction:.0%}"]
-        cells += [amount(row.cost_per_effective, quote.unit), f"{quote.runs(row):,}"]
-        cells += [amount(quote.runs(row) * row.cost, quote.unit), when(now, quote.seconds(row))]
+        cells = [row.label, figure(row.cost, quote.unit), share(row.saved), share(row.ess_fraction)]
+        cells += [figure(row.cost_per_effective, quote.unit), f"{quote.runs(row):,}"]
+        cells += [figure(quote.runs(row) * row.cost, quote.unit), when(now, quote.seconds(row))]
         cells += [f"{quote.money_of(row):,.2f} {quote.money}"] if quote.price else []
         body.append([*cells, _remark(quote, row)])
     return table([*header, ""], body)
@@ -189,7 +187,7 @@ def quote_text(quote: Quote) -> str:
 def _remark(quote: Quote, row: Row) -> str:
     words = ["plain sampling"] if row.k == 0 else []
     if row is quote.table.best and row.product > 1.01:
-        words.append(f"best per effective run ({-row.saved_per_effective:+.0%})")
+        words.append(f"best ({-row.saved_per_effective:+.0%})")
     if row.product < 0.9:
         words.append("not advised")
     return ", ".join(words) + (" <- chosen" if row is quote.chosen else "")

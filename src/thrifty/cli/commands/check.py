@@ -17,7 +17,11 @@ def check(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Look at configuration, prior and simulator before anything is spent: three runs, each twice; makes no folder."""
+    """Look at the simulator before anything is spent.
+
+    Validates the configuration and the prior; does three runs, each twice: outputs, seeds, timing noise, threads,
+    room on the disk. Makes no folder.
+    """
     from pathlib import Path
 
     from thrifty.campaign.simulator import pack
@@ -154,7 +158,12 @@ class Findings:
             else "warning   [S07] the same seed gave two different outputs: use the rng passed in;"
             " until then a continued campaign is not bit-identical"
         )
-        lines.append(f"timing    the same run twice differs {self.noise:.2f}x" + (self._coarse()))
+        if settings.cost.measure == "reported":
+            lines.append(
+                f"cost      {', '.join(f'{value:,.4g}' for value in self.reported)} {settings.cost.unit}, reported"
+            )
+        else:
+            lines.append(f"timing    the same run twice differs {self.noise:.2f}x" + self._coarse())
         if self.threads > 1.5 and max(self.wall) > 0.05:
             lines.append(
                 f"warning   [S15] a run used {self.threads:.1f} CPU seconds per second: it starts threads of its own;"

@@ -32,7 +32,10 @@ def export(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Write theta, x, weights, cost and status to one file. Executes nothing of the folder."""
+    """Write the table for other tools.
+
+    Theta, x, weights, cost and status in one file. Executes nothing of the folder.
+    """
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown

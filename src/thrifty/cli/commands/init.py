@@ -38,7 +38,10 @@ def init(
     example: Annotated[Example | None, typer.Option(help="A model of the paper.", show_default=False)] = None,
     quiet: Quiet = False,
 ) -> int:
-    """Write thrifty.toml and model.py to begin with, commented; they run as they are."""
+    """Write thrifty.toml and model.py to begin with.
+
+    Commented, and they run as they are. Nothing that exists is overwritten.
+    """
     from thrifty.cli.screen import Screen
     from thrifty.errors import ConfigError
 

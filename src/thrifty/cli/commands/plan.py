@@ -16,7 +16,10 @@ def plan(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Run the pilot, fit the cost, and quote every penalty. Commits nothing: change thrifty.toml and plan again."""
+    """Time a pilot and quote every penalty.
+
+    Fits the cost, tests the weights, and commits nothing: change thrifty.toml and plan again.
+    """
     from thrifty.cli.campaigns import begin, check_workers, next_run, pilot
     from thrifty.cli.quote import make_quote, quote_text, recommendation
     from thrifty.cli.screen import Screen
@@ -38,11 +41,11 @@ def plan(
 
 
 def _told(screen: Any, quote: Any) -> None:
-    from thrifty.campaign.tally import amount
+    from thrifty.cli.screen import figure
 
     p, unit = quote.pilot, quote.unit
-    spread = f", {amount(p.low, unit)} to {amount(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low > 0 else ""
-    screen.step("pilot", f"{p.n} runs, {p.failed} failed, {amount(p.spent, unit)} in all{spread}")
+    spread = f", each {figure(p.low, unit)} to {figure(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low > 0 else ""
+    screen.step("pilot", f"{p.n} runs, {p.failed} failed, {figure(p.spent, unit)} in all{spread}")
     screen.step("cost", str(quote.fitted))
     plain = "plain draws need no weights" if quote.chosen.k == 0 else f"p = {quote.p_value:.2g}  ok"
     screen.step("self-test", f"weighted draws reproduce the prior: {plain}")
@@ -50,12 +53,12 @@ def _told(screen: Any, quote: Any) -> None:
 
 
 def _total(quote: Any) -> str:
-    from thrifty.campaign.tally import amount
+    from thrifty.cli.screen import figure
 
     row, unit = quote.chosen, quote.unit
     runs = quote.runs(row)
     effective = f"{runs * row.ess_fraction:,.0f} effective"
-    total, plain = amount(runs * row.cost, unit), amount(runs * quote.table.prior_cost, unit)
+    total, plain = figure(runs * row.cost, unit), figure(runs * quote.table.prior_cost, unit)
     budget = ""
     if quote.budget is not None:
         enough = f"pays for {runs:,} of {quote.n:,} runs" if quote.limited else "is enough"

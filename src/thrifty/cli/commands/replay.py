@@ -18,7 +18,10 @@ def replay(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Do one run again in this process and compare it with what was recorded. Nothing is written."""
+    """Do one run again and compare.
+
+    In this process, with the parameters and the seed it had; nothing is written. Exit code 5 when it fails.
+    """
     import sys
     from pathlib import Path
 

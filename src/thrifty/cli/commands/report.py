@@ -26,7 +26,10 @@ def report(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Write one HTML file that opens offline: verdict, cost, weights, posterior, checks, failures, provenance."""
+    """Write the campaign and its results as one page.
+
+    One HTML file that opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
+    """
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown
 

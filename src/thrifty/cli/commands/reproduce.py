@@ -23,7 +23,10 @@ def reproduce(
     workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, show_default=False)] = None,
     quiet: Quiet = False,
 ) -> int:
-    """Run a study of the paper from the source checkout, or list them."""
+    """Run a study of the paper, or list them.
+
+    The studies come with the source checkout.
+    """
     from thrifty.cli.screen import Screen
     from thrifty.errors import ConfigError
 

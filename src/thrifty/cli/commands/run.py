@@ -24,7 +24,11 @@ def run(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Run the campaign until it is done. Stop it, kill it, call it again: no run is lost and none is done twice."""
+    """Do the runs; on an existing folder, continue.
+
+    Stop it, kill it, call it again: no run is lost and none is done twice. Exit code 0 done, 3 budget or deadline
+    before the target, 4 too much prior mass failed, 130 interrupted.
+    """
     from thrifty.cli.campaigns import begin, check_workers, pilot
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import configured
@@ -51,7 +55,7 @@ def resume(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Like run, but never makes a new folder: a mistyped name is an error."""
+    """Like run, but never makes a new folder."""
     from thrifty.cli.targets import existing
 
     existing(folder, config)
@@ -114,9 +118,8 @@ def _ended(session: Any, status: Any) -> int:
     screen.result({**status.as_dict(), "exit": code})
     if why:
         screen.say(why)
-    screen.next(
-        f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder} --observed observed.csv"
-    )
+    observed = "" if session.target.settings.infer.observed else " --observed observed.csv"
+    screen.next(f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder}{observed}")
     return code
 
 

@@ -21,7 +21,10 @@ def status(
     every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.2)] = 2.0,
     json: Json = False,
 ) -> int:
-    """Show runs done, spent, left, failed and saved. Executes nothing of the folder and never disturbs a run."""
+    """Show where a campaign stands.
+
+    Runs done, spent, left, failed and saved. Executes nothing of the folder and never disturbs a run.
+    """
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing

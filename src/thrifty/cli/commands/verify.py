@@ -19,7 +19,10 @@ def verify(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Test every record against its checksum. Exit 7 when something is damaged; executes nothing of the folder."""
+    """Test every record against its checksum.
+
+    Exit code 7 when something is damaged. Executes nothing of the folder.
+    """
     from thrifty.campaign.lock import FolderLock
     from thrifty.campaign.verify import verify as look
     from thrifty.cli.screen import Screen

@@ -27,7 +27,7 @@ The scheduler trusts everybody who can reach it: keep it inside your cluster's n
 
 
 def worker() -> int:
-    """Print how to start workers with Dask or Slurm, and what to write into thrifty.toml."""
+    """Say how to get workers from Dask or Slurm."""
     from thrifty.cli.screen import Screen
 
     screen = Screen()
