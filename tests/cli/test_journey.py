@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -311,6 +312,18 @@ def test_plan_quotes_and_commits_nothing(project: Project):
     project.toml(("n = 60", "n = 60\npenalty = 1"))
     assert next(row["k"] for row in json.loads(project.type("plan", "--json").out)["rows"] if row["chosen"]) == 1.0
     assert json.loads(project.type("status", "--json").out)["planned"] == 20
+
+
+def test_a_price_is_quoted_in_money(project: Project):
+    project.toml(
+        ('measure = "reported"\nunit = "steps"', 'measure = "cpu"\nprice = "36 eur/cpu-h"'), ("n = 60", "n = 7000")
+    )
+    typed = project.type("plan", "--json")
+    assert typed.code == 0, typed.err
+    for row in json.loads(typed.out)["rows"]:
+        assert row["price"] == pytest.approx(7000 * row["cost_per_run"] * 0.01)
+        assert row["seconds"] > 0
+    assert re.search(r"price.*\n.* eur", project.type("plan").out)
 
 
 def test_what_was_quoted_is_what_runs(project: Project):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
@@ -20,7 +21,7 @@ def run(arguments: list[str]) -> int:
     """Run one command; its exit code. What it sets is gone afterwards: it may be called from a program."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ThriftyWarning)
-        warnings.showwarning = _shown
+        warnings.showwarning = _once_each()
         return copy_context().run(_run, arguments)
 
 
@@ -40,9 +41,16 @@ def _run(arguments: list[str]) -> int:
         return explain(error, json="--json" in arguments)
 
 
-def _shown(message: Any, category: Any, *where: Any) -> None:
-    """Warnings as one line; a line number of thrifty helps nobody who uses it from a shell."""
-    if issubclass(category, ThriftyWarning):
-        print(f"warning: {message}", file=sys.stderr, flush=True)
-    elif os.environ.get("THRIFTY_DEBUG"):
-        print(warnings.formatwarning(message, category, *where[:2]), file=sys.stderr)
+def _once_each() -> Callable[..., None]:
+    """Show each warning once, as one line; a line number of thrifty helps nobody who uses it from a shell."""
+    seen: set[str] = set()
+
+    def show(message: Any, category: Any, *where: Any) -> None:
+        if issubclass(category, ThriftyWarning):
+            if str(message) not in seen:
+                seen.add(str(message))
+                print(f"warning: {message}", file=sys.stderr, flush=True)
+        elif os.environ.get("THRIFTY_DEBUG"):
+            print(warnings.formatwarning(message, category, *where[:2]), file=sys.stderr)
+
+    return show

@@ -43,7 +43,7 @@ def read_prior(table: Any, problems: Problems) -> Prior | None:
     """The prior, or None with the problems noted."""
     if not isinstance(table, dict) or not table:
         problems.add(
-            "prior", "no parameters: the section [prior] is missing or empty", code="P03", fix=f"theta = {EXAMPLE}"
+            "no parameters: the section [prior] is missing or empty", at="prior", code="P03", fix=f"theta = {EXAMPLE}"
         )
         return None
     before = len(problems.errors)
@@ -65,7 +65,7 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
     with problems.at(where):
         checked_names([name], 1)
     if not isinstance(values, dict):
-        problems.add(where, f"prior {name!r} must be a table", code="P03", fix=f"{name} = {EXAMPLE}")
+        problems.add(f"prior {name!r} must be a table", at=where, code="P03", fix=f"{name} = {EXAMPLE}")
         return None
     family = values.get("family", "uniform")
     if not isinstance(family, str) or family not in FAMILIES:
@@ -78,10 +78,10 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
         if key not in wanted:
             problems.unknown(where, key, wanted, kind=f"number of a {family} prior")
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            problems.add(where, f"prior {name!r}: {key} must be a finite number, got {value!r:.40}", code="P02")
+            problems.add(f"prior {name!r}: {key} must be a finite number, got {value!r:.40}", at=where, code="P02")
     missing = [key for key in wanted if key not in values]
     if missing:
-        problems.add(where, f"prior {name!r} ({family}) needs {' and '.join(missing)}", code="P02")
+        problems.add(f"prior {name!r} ({family}) needs {' and '.join(missing)}", at=where, code="P02")
     if len(problems.errors) > before:
         return None
     numbers = {key: float(values[key]) for key in wanted}

@@ -32,16 +32,16 @@ class Problems:
         self.path, self.lines = path, text.splitlines()
         self.errors: list[ThriftyError] = []
 
-    def add(self, where: str, what: str, *, code: str, why: str = "", fix: str = "") -> None:
+    def add(self, what: str, *, at: str, code: str, fix: str = "") -> None:
         """Note what is wrong at "section.key"."""
-        self.errors.append(ConfigError(f"{self.place(where)}: {what}", code=code, why=why, fix=fix))
+        self.errors.append(ConfigError(f"{self.place(at)}: {what}", code=code, fix=fix))
 
     def unknown(self, where: str, name: str, known: Iterable[str], *, kind: str = "key") -> None:
         """Note a name that nobody knows, and the nearest that somebody does."""
         known = list(known)
         meant = did_you_mean(name, known)
         fix = "" if meant else f"known here: {', '.join(known)}"
-        self.add(where, f"unknown {kind} {name!r}.{meant}", code="F01", fix=fix)
+        self.add(f"unknown {kind} {name!r}.{meant}", at=where, code="F01", fix=fix)
 
     @contextmanager
     def at(self, where: str) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -31,14 +32,14 @@ def status(
 
     screen = Screen(json=json)
     campaign = Campaign.open(existing(folder, config))
-    while True:
-        found = _look(campaign)
-        _show(screen, found, watch=watch)
-        if not watch or (found["running"] is not True and found["state"] in ("complete", "pilot done", "stopped")):
-            break
-        time.sleep(every)
-    if not watch:
-        screen.next(found["next"])
+    found = _look(campaign)
+    _show(screen, found, watch=watch)
+    with contextlib.suppress(KeyboardInterrupt):  # the way out of watching; the campaign does not notice
+        while watch and (found["running"] or found["state"] not in ("complete", "pilot done", "stopped")):
+            time.sleep(every)
+            found = _look(campaign)
+            _show(screen, found, watch=True)
+    screen.next(found["next"])
     return 0
 
 
