@@ -36,6 +36,9 @@ CONFIG = {
     "budget is a number": (("n = 60", "budget = 40"), "F03", 'fix: budget = "2 cpu-h"'),
     "nothing to run": (("n = 60", ""), "F03", "neither n nor budget"),
     "limit without policy": (("[run]", "[run]\ntime_limit = 60"), "F05", "dropping slow runs biases the posterior"),
+    "limit in this process": (
+        ("[run]", '[run]\ntime_limit = 60\non_timeout = "lazy"'), "F05", "time_limit needs worker processes",
+    ),
     "unknown policy": (("[run]", '[run]\ntime_limit = 60\non_timeout = "drop"'), "F05", "'drop' is not known"),
     "no workers": (("[run]", "[run]\nworkers = 0"), "F06", "workers = 0, expected at least 1"),
     "workers in words": (("[run]", '[run]\nworkers = "two"'), "F06", 'workers = "two", expected a whole number'),
@@ -295,6 +298,17 @@ def test_debugging_needs_a_terminal(done: Project):
 def test_exports_overwrite_nothing(done: Project):
     done.write("one.npz", "mine")
     refused(done, "export", code=2, says="A08", message="one.npz exists already")
+
+
+def test_no_word_of_a_folder_drives_the_terminal(done: Project):
+    with sqlite3.connect("runs/one/store.sqlite") as db:
+        db.execute("UPDATE meta SET value = '\x1b]0;owned\x07' WHERE key = 'unit'")
+    db.close()
+    for words in (["status"], ["verify"], ["infer"], ["export"]):
+        typed = done.type(*words)
+        assert typed.code == 7 and "\x1b" not in typed.out + typed.err
+    done.write("thrifty.toml", '[simulator]\n"a\x1bb" = 1\n')
+    assert "\x1b" not in done.type("check").err
 
 
 def test_a_bug_is_short_and_leaves_its_details_in_a_file(project: Project, monkeypatch: pytest.MonkeyPatch):

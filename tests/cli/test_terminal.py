@@ -128,6 +128,17 @@ def test_sigterm_drains_with_143(slow: Path):
     assert process.returncode == 143 and "runs are safe on disk" in err and "Traceback" not in err
 
 
+@pytest.mark.slow
+def test_a_run_under_the_debugger(done: Project):
+    terminal = Terminal(done.home, "replay", "41", "--debug")
+    terminal.until(r"\(Pdb\) ")
+    assert "model.py" in terminal.text and "x = theta + 0.1" in terminal.text  # inside the simulator, at its first line
+    terminal.press(b"p len(theta)\n")
+    terminal.until(r"\r\n2\r\n")
+    terminal.press(b"continue\n")
+    assert terminal.end() == 0 and "the same numbers" in terminal.text
+
+
 def test_colour_only_where_it_is_wanted(tmp_path: Path):
     for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
         terminal = Terminal(tmp_path, "worker", **more)

@@ -18,6 +18,7 @@ from pathlib import Path
 import typer
 
 from thrifty.cli.problems import ManyErrors, did_you_mean
+from thrifty.cli.screen import clean
 from thrifty.errors import StorageError, ThriftyError
 
 UsageError = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that newer typers carry
@@ -65,7 +66,7 @@ def _print(error: ThriftyError) -> None:
     if error.code in _KEEP and error.fix:
         fix = error.fix
     lines += [f"  fix: {fix}"] if fix else []
-    print("\n".join(_clean(line) for line in lines), file=sys.stderr, flush=True)
+    print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)
 
 
 _KEEP = ("A02", "C03")  # raised by the command line itself with advice of its own
@@ -74,7 +75,7 @@ _KEEP = ("A02", "C03")  # raised by the command line itself with advice of its o
 def _ended(error: ThriftyError, code: int, json: bool) -> int:
     if json:
         print(
-            jsonlib.dumps({"error": error.code, "what": _clean(error.what), "fix": error.fix, "exit": code}), flush=True
+            jsonlib.dumps({"error": error.code, "what": clean(error.what), "fix": error.fix, "exit": code}), flush=True
         )
     return code
 
@@ -84,9 +85,9 @@ def _usage(error: BaseException, json: bool) -> int:
     what = _usual(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "thrifty"
-    print(_clean(f"error[A03]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"), file=sys.stderr, flush=True)
+    print(clean(f"error[A03]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"), file=sys.stderr, flush=True)
     if json:
-        print(jsonlib.dumps({"error": "A03", "what": _clean(what), "exit": 2}), flush=True)
+        print(jsonlib.dumps({"error": "A03", "what": clean(what), "exit": 2}), flush=True)
     return 2
 
 
@@ -123,10 +124,6 @@ def _bug(error: BaseException) -> int:
     except OSError:
         where = "set THRIFTY_DEBUG=1 to see the details"
     print(
-        f"error: a bug in thrifty: {type(error).__name__}: {_clean(str(error))[:200]}\n  fix: {where}", file=sys.stderr
+        f"error: a bug in thrifty: {type(error).__name__}: {clean(str(error))[:200]}\n  fix: {where}", file=sys.stderr
     )
     return 1
-
-
-def _clean(text: str) -> str:
-    return "".join(ch for ch in text if ch.isprintable() or ch in "\n\t")

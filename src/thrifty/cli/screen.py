@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 if TYPE_CHECKING:
     from thrifty.campaign.progress import ProgressMode
 
-_BOLD, _DIM, _END = "\x1b[1m", "\x1b[2m", "\x1b[0m"
+_BOLD, _END = "\x1b[1m", "\x1b[0m"
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,22 @@ class Screen:
     def say(self, text: str = "") -> None:
         """A line for the person, on stderr."""
         if not self.quiet:
-            print(_readable(text), file=sys.stderr, flush=True)
+            print(clean(text), file=sys.stderr, flush=True)
 
     def step(self, label: str, text: str) -> None:
         """A labelled line: `pilot     60/60 runs ...`; details go below, indented."""
-        self.say(f"{styled(f'{label:<9}', _BOLD, sys.stderr)} {text}")
+        if not self.quiet:
+            print(f"{styled(f'{label:<9}', _BOLD, sys.stderr)} {clean(text)}", file=sys.stderr, flush=True)
 
     def next(self, command: str) -> None:
         """The command to type now."""
-        self.say(f"next: {styled(command, _BOLD, sys.stderr)}")
+        if not self.quiet:
+            print(f"next: {styled(clean(command), _BOLD, sys.stderr)}", file=sys.stderr, flush=True)
 
     def data(self, text: str) -> None:
         """What the command was asked for, on stdout; not in JSON mode."""
         if not self.json:
-            print(_readable(text), flush=True)
+            print(clean(text), flush=True)
 
     def result(self, value: dict[str, Any]) -> None:
         """The same as one JSON object, in JSON mode."""
@@ -116,10 +118,11 @@ def table(header: list[str], body: list[list[str]]) -> str:
     return "\n".join(line(cells) for cells in [header, *body])
 
 
-def _readable(text: str) -> str:
-    """No control characters from files or simulators reach the terminal; our own styles are kept."""
-    return (
-        "".join(ch for ch in text if ch.isprintable() or ch in "\n\t\x1b")
-        if "\x1b" in text
-        else "".join(ch for ch in text if ch.isprintable() or ch in "\n\t")
-    )
+def clean(text: str) -> str:
+    """Text without control characters: words of files and simulators must not drive the terminal.
+
+    Example:
+        >>> clean("red \x1b[31m")
+        'red [31m'
+    """
+    return "".join(ch for ch in text if ch.isprintable() or ch in "\n\t")

@@ -143,6 +143,13 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
         given = values.pop("time_limit", None)
         limit = given if given is None else seconds(given, "time_limit") if given else 0.0
         checked_limit(limit, values.get("on_timeout"))
+    if limit is not None and values.get("engine") == "inline":
+        problems.add(
+            "time_limit needs worker processes: a run inside this one cannot be ended",
+            at="run.time_limit",
+            code="F05",
+            fix='engine = "processes", or no time_limit',
+        )
     if "deadline" in values:
         with problems.at("run.deadline"):
             seconds(values["deadline"])

@@ -14,7 +14,7 @@ def replay(
     folder: Annotated[str, typer.Argument(help="The run folder; the one of thrifty.toml when left out.")] = "",
     *,
     config: Config = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Under pdb, stopped before the simulator is called.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Under pdb, stopped at its first line.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -76,11 +76,22 @@ def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool
     from thrifty.campaign.task import Job, Task
 
     job = Job(simulator, settings.plan.seed, settings.simulator.realisations)
+    runner = Runner.of(job)
     if not debug:
-        return Runner.of(job).run(Task(index, theta))
+        return runner.run(Task(index, theta))
+    return _debugger(simulator).runcall(runner.run, Task(index, theta))
+
+
+def _debugger(simulator: Any) -> Any:
+    """A debugger that stops at the first line of a Python simulator; of anything else, before it is called."""
     import pdb
 
-    return pdb.runcall(Runner.of(job).run, Task(index, theta))
+    debugger = pdb.Pdb(readrc=False)
+    code = getattr(simulator, "__code__", None)
+    if code is not None:
+        debugger.set_break(code.co_filename, code.co_firstlineno, temporary=True, funcname=code.co_name)
+        debugger.rcLines = ["continue"]  # past our own lines
+    return debugger
 
 
 def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
