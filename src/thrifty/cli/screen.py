@@ -119,7 +119,7 @@ def table(header: list[str], body: list[list[str]]) -> str:
 
 
 def clean(text: str) -> str:
-    """Text without control characters: words of files and simulators must not drive the terminal.
+    r"""Text without control characters: words of files and simulators must not drive the terminal.
 
     Example:
         >>> clean("red \x1b[31m")
