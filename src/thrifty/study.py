@@ -227,7 +227,7 @@ def infer(
         (360, True)
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.inference.observation import read_observation
+    from thrifty.inference.observation import read_observations
     from thrifty.priors import as_prior
 
     prior = as_prior(prior)
@@ -242,7 +242,7 @@ def infer(
         study = replace(study, campaign=campaign, method=_name(method), seed=seed, seconds=time.monotonic() - began)
     else:
         campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
-        read_observation(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
+        read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
         campaign.plan(n=n)
         campaign.run(workers=workers)
         simulations, began = campaign.simulations(), time.monotonic()

@@ -146,6 +146,7 @@ def test_colour_only_where_it_is_wanted(tmp_path: Path):
         assert ("\x1b[1m" in terminal.text) is coloured, more
 
 
+@pytest.mark.slow
 def test_a_dumb_terminal_gets_lines_not_a_bar(project: Project):
     terminal = Terminal(project.home, "plan", TERM="dumb")
     assert terminal.end() == 0

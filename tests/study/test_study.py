@@ -25,8 +25,8 @@ PRIOR = th.Uniform(0.0, 3.0, names=["mu"])
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> th.Study:
     folder = tmp_path_factory.mktemp("runs") / "one"
-    method = th.ABC(PRIOR, quantile=0.05, adjust="linear")
-    return th.infer(simulate, PRIOR, [1.0], n=1500, method=method, folder=folder, seed=1, cost="reported", workers=1)
+    method = th.ABC(PRIOR, quantile=0.1, adjust="linear")
+    return th.infer(simulate, PRIOR, [1.0], n=1000, method=method, folder=folder, seed=1, cost="reported", workers=1)
 
 
 def test_the_posterior_is_the_known_one(study: th.Study):
@@ -47,11 +47,10 @@ def test_the_runs_carry_the_prior(study: th.Study):
 
 
 def test_everything_of_the_contract_is_there(study: th.Study):
-    assert len(study.simulations) == 1700 and study.campaign is not None
+    assert len(study.simulations) == 1200 and study.campaign is not None
     assert study.samples.shape == (2000, 1) and study.method == "abc"
-    assert study.diagnosis.verdict in ("trust", "with care", "do not trust")
-    assert th.diagnose(study).verdict == study.diagnosis.verdict
-    assert "abc at x_o of 1 value: 1,700 runs count as" in repr(study) and "mu" in repr(study)
+    assert {"sbc", "weights", "cost_model"} <= {check.name for check in study.diagnosis}  # th.diagnose(study)
+    assert "abc at x_o of 1 value: 1,200 runs count as" in repr(study) and "mu" in repr(study)
     html = study._repr_html_()
     assert "<table>" in html and "mu" in html and "checks:" in html
 
@@ -69,10 +68,10 @@ def test_the_result_is_kept_in_the_folder(study: th.Study):
 
 
 def test_again_is_the_same_and_runs_nothing(study: th.Study):
-    method = th.ABC(PRIOR, quantile=0.05, adjust="linear")
+    method = th.ABC(PRIOR, quantile=0.1, adjust="linear")
     folder = study.campaign.folder
-    again = th.infer(simulate, PRIOR, [1.0], n=1500, method=method, folder=folder, seed=1, cost="reported", workers=1)
-    assert np.array_equal(again.samples, study.samples) and len(again.simulations) == 1700
+    again = th.infer(simulate, PRIOR, [1.0], n=1000, method=method, folder=folder, seed=1, cost="reported", workers=1)
+    assert np.array_equal(again.samples, study.samples) and len(again.simulations) == 1200
 
 
 def test_without_a_folder_it_is_gone_with_the_study():
@@ -115,6 +114,6 @@ def test_mistakes_before_the_first_run(tmp_path: Path, x_o: object, method: obje
 
 def test_an_observation_of_the_wrong_length_costs_a_pilot_only(tmp_path: Path):
     method = th.ABC(quantile=0.5)
-    with pytest.raises(DataError, match="has 2 values, simulations have 1"):
-        th.infer(simulate, PRIOR, [1.0, 2.0], n=50, method=method, folder=tmp_path / "r", cost="reported", workers=1)
+    with pytest.raises(DataError, match=r"has shape \(1, 2\), simulations have 1"):
+        th.infer(simulate, PRIOR, [[1.0, 2.0]], n=50, method=method, folder=tmp_path / "r", cost="reported", workers=1)
     assert th.Campaign.open(tmp_path / "r").status().planned == 10
