@@ -89,12 +89,14 @@ def _parquet(simulations: Any, path: Path) -> None:
 
 def _sbi(simulations: Any, path: Path) -> None:
     """theta, x and weights as tensors; the proposal object lives in Python only (`Simulations.to_sbi`)."""
+    import numpy as np
+
     from thrifty.exchange import need
 
     torch = need("torch", "neural")
     table = simulations.to_sbi()
-    valid = simulations.valid()
-    weights = torch.as_tensor(valid.pairs()[2].copy())
+    usable = simulations.ok & (simulations.log_weights > -np.inf)  # the rows that to_sbi keeps
+    weights = torch.as_tensor(simulations[usable].pairs()[2].copy())
     torch.save({"theta": table.theta, "x": table.x, "log_weights": weights}, path)
 
 
