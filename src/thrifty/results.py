@@ -64,8 +64,7 @@ class Result:
     version: str = __version__
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise DataError(f"result name {self.name[:80]!r}: letters, digits, _ and - expected", code="P06")
+        check_name(self.name)
         samples = rows(self.samples, "samples", dim=len(self.names))
         object.__setattr__(self, "samples", frozen(samples))
         object.__setattr__(self, "x_o", frozen(self.x_o))
@@ -74,6 +73,12 @@ class Result:
             if np.shape(self.log_weights) != (len(samples),):
                 raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="W01")
             object.__setattr__(self, "log_weights", frozen(self.log_weights))
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is not a plain folder name."""
+    if not _NAME.fullmatch(name):
+        raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="P06")
 
 
 def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:

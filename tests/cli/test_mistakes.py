@@ -274,6 +274,10 @@ def test_an_observation_that_is_none(done: Project, text: str | None, words: str
     refused(done, "infer", "--observed", "other.csv", code=2, says="D01", message=words)
 
 
+def test_a_name_that_leads_elsewhere(done: Project):
+    refused(done, "infer", "--name", "../../x", code=2, says="P06", message="letters, digits, _ and - expected")
+
+
 def test_infer_with_pilots_only(project: Project):
     assert project.type("plan").code == 0
     refused(

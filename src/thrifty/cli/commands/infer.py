@@ -46,10 +46,13 @@ def infer(
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown
+    from thrifty.results import check_name
 
     screen = Screen(quiet, json)
     place = existing(folder, config)
-    settings = _settings(config, folder)
+    settings = _settings(config)
+    if name:
+        check_name(name)
     x_o, label = _observation(observed, settings), method.value if method else settings.get("method", "npe")
     campaign = Campaign.open(place)
     chosen = _method(label, campaign.prior, settings)
@@ -59,20 +62,30 @@ def infer(
     screen.step(label, f"fitting {len(simulations):,} runs")
     study = _fitted(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
-    if not no_checks:
-        screen.step("checks", "calibration, weights, reach")
-        _ = study.diagnosis
+    checked = not no_checks and _checked(study, screen)
     result = study.save(name=name)
-    _show(screen, study, checked=not no_checks)
-    verdict = None if no_checks else study.diagnosis.verdict
-    code = 4 if verdict == "do not trust" else 0
+    _show(screen, study, checked=checked)
+    code = 4 if checked and study.diagnosis.verdict == "do not trust" else 0
     screen.result(_as_dict(study, result, exit_code=code))
     screen.say(f"kept in {shown(place)}/infer/{result.name}")
     screen.next(f"thrifty report {shown(place)}")
     return code
 
 
-def _settings(config: Path | None, folder: Path | None) -> dict[str, Any]:
+def _checked(study: Any, screen: Any) -> bool:
+    """Make the checks; where they cannot be made, say so: the fit is kept all the same."""
+    from thrifty.errors import ThriftyError
+
+    screen.step("checks", "calibration, weights, reach")
+    try:
+        _ = study.diagnosis
+    except ThriftyError as error:
+        screen.say(f"warning: the checks could not be made: {error.what}")
+        return False
+    return True
+
+
+def _settings(config: Path | None) -> dict[str, Any]:
     """`[infer]` of the user's configuration, when there is one here; its mistakes count."""
     from thrifty.cli.config import NAME, read_config
 
