@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from thrifty.campaign.tally import amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,10 +17,10 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, direction marks
 
 
 def clean(text: object, longest: int = 400) -> str:
-    """Text from a folder without control characters and direction marks, cut to a length.
+    r"""Text from a folder without control characters and direction marks, cut to a length.
 
     Example:
-        >>> clean("a\\x1b[31m\\u202eb"), clean("x" * 9, 5)
+        >>> clean("a\x1b[31m\u202eb"), clean("x" * 9, 5)
         ('a [31m b', 'xxxx…')
     """
     import unicodedata
@@ -33,11 +36,11 @@ def label(name: object) -> str:
 
 
 def labels(names: Sequence[object]) -> tuple[str, ...]:
-    """Names for figures, told apart by a number where cleaning made them alike.
+    r"""Names for figures, told apart by a number where cleaning made them alike.
 
     Example:
-        >>> labels(["a", "a\\x00", "$b$"])
-        ('a', 'a (2)', '\\\\$b\\\\$')
+        >>> labels(["a", "a\x00", "$b"])
+        ('a', 'a (2)', '\\$b')
     """
     seen: dict[str, int] = {}
     found = []
@@ -46,6 +49,19 @@ def labels(names: Sequence[object]) -> tuple[str, ...]:
         seen[text] = seen.get(text, 0) + 1
         found.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
     return tuple(found)
+
+
+def cost_text(value: float, unit: str) -> str:
+    """A cost for people: seconds as minutes or hours, other units with three digits and no powers of ten.
+
+    Example:
+        >>> cost_text(147_321, "events"), cost_text(0.01234, "eur"), cost_text(5400, "s")
+        ('147,000 events', '0.0123 eur', '1.5 h')
+    """
+    if unit in ("s", "cpu-s") or not math.isfinite(value):
+        return amount(value, unit)
+    digits = 0 if value == 0 else 2 - math.floor(math.log10(abs(value)))
+    return f"{round(value, digits):,.{max(digits, 0)}f} {unit}" if abs(value) < 1e12 else amount(value, unit)
 
 
 @dataclass(frozen=True)

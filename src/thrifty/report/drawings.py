@@ -26,7 +26,7 @@ def chosen_tradeoff(table: Tradeoff, chosen: Row) -> Figure:
     left, right = figure.axes
     ring = {"ms": 13, "mfc": "none", "mew": 1.6, "color": "black"}
     left.plot(chosen.gain, chosen.ess_fraction, "o", label="chosen", **ring)
-    legend(left, loc="lower left")
+    legend(left, loc="upper right")
     place = list(table).index(chosen)
     right.annotate(
         "chosen", (place, 0), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8, rotation=90,
@@ -96,14 +96,15 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
     start = min([s.started for s in sessions] + (stamps.finished - stamps.wall).tolist())
     end = max([s.started + s.elapsed for s in sessions] + stamps.finished.tolist() + [start + 1])
     unit, size = ("h", 3600.0) if end - start > 7200 else ("min", 60.0) if end - start > 120 else ("s", 1.0)
-    figure, axes = new(7.0, 3.6, rows=2)
+    figure, axes = new(4.6, 5.4, rows=2)
     top, bottom = axes[:, 0]
     for i, session in enumerate(sessions):
         width = max(session.elapsed, (end - start) / 300)
         top.barh(-i, width / size, left=(session.started - start) / size, height=0.7, color=COLOURS[0])
     top.set_yticks([])
     top.spines["left"].set_visible(False)
-    labels(top, "", "", f"Drivers: {len(sessions)}")
+    when = f"time since the first driver [{unit}]"
+    labels(top, when, "", "Drivers, the first on top")
     edges, hosts = busy(stamps, start, end)
     base = np.zeros(len(edges) - 1)
     for i, (host, mean) in enumerate(hosts.items()):
@@ -119,7 +120,7 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
         bottom.plot(at, height, "|", ms=7, color=COLOURS[1], rasterized=True, label="failed or repeated")
     for ax in (top, bottom):
         ax.set_xlim(0, (end - start) / size)
-    labels(bottom, f"time since the first driver [{unit}]", "runs under way", "Work")
+    labels(bottom, when, "runs under way", "Work")
     if len(hosts) <= 6:
         legend(bottom, loc="upper right")
     bottom.set_ylim(top=1.35 * max(float(base.max()), 0.5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from thrifty.results import Result, read_results
 from thrifty.types import Simulations
 from thrifty.weights import normalise, quantile
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
 PATIENCE = 20.0  # seconds that drawing the calibration may take: MCMC posteriors would take minutes
+MOST = 6  # parameters in the pair plot: more are too small to read
 LEAST = 50  # pairs below which a calibration curve says nothing
 _LIKELY = {"trust": "yes", "with care": "with care", "do not trust": "no"}
 
@@ -41,7 +45,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     """Pair plot with the prior, quantiles, and the predictive distribution at the observation."""
     key, title = "posterior", "Posterior"
     if not results:
-        return Section(key, title, missing="Nothing has been inferred yet.", command=facts.command("infer", "--observed", "FILE"))  # fmt: skip
+        return Section(key, title, missing="Nothing has been inferred yet.", command=_infer(facts))
     last = results[-1]
     weights = last.log_weights
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
@@ -50,11 +54,10 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         f" {_numbers(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}.",
     ]
     prior = facts.prior if facts.knows_prior else None
-    names = labels(last.names)
-    figure = plots.pairs(last.samples, log_weights=weights, prior=prior, names=names)
+    figure = _pairs(last, prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
     drawings = [Drawing(figure, "Posterior", what, whole=True)]
-    notes = []
+    notes = [f"The first {MOST} of {len(last.names)} parameters are drawn."] if len(last.names) > MOST else []
     if posterior is not None and facts.simulations is not None:
         seen = predictive(posterior, _labelled(facts), last.x_o, prior=prior)
         support = local_ess(posterior, facts.simulations, last.x_o, prior=prior)
@@ -67,6 +70,18 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     elif posterior is None:
         notes.append("The posterior itself is not kept in the folder, so support and predictive are not drawn.")
     return Section(key, title, lead, drawings, _tables(results), notes)
+
+
+def _pairs(result: Result, prior: Any) -> Figure:
+    """Pair plot of the first parameters, with the prior where all of them fit."""
+    shown = slice(0, MOST)
+    names = labels(result.names)
+    prior = prior if len(names) <= MOST else None
+    return plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
+
+
+def _infer(facts: Facts) -> str:
+    return facts.command("infer", "--observed", "FILE")
 
 
 def _labelled(facts: Facts) -> Simulations:
@@ -102,7 +117,8 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
     """All checks in a table; ranks and coverage with bands, drawn again from the posterior that the folder holds."""
     key, title = "calibration", "Calibration and checks"
     if not results:
-        return Section(key, title, missing="Calibration judges a posterior; there is none yet.", command=facts.command("infer", "--observed", "FILE"))  # fmt: skip
+        words = "Calibration judges a posterior; there is none yet."
+        return Section(key, title, missing=words, command=_infer(facts))
     tables = _checks(results[-1])
     lead = [
         "Checks carry the weights of the campaign: held-out runs stand for the prior, whatever they were drawn from."

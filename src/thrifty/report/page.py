@@ -107,9 +107,10 @@ def _sections(
 ) -> list[Section]:
     posterior, lost = _posterior(facts, results)
     seconds = results[-1].seconds if results else 0.0
+    calibration = partial(inference.calibration_section, facts, results, posterior, live=live)
     builders: list[tuple[str, str, Builder]] = [
         ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
-        ("calibration", "Calibration and checks", partial(inference.calibration_section, facts, results, posterior, live=live)),
+        ("calibration", "Calibration and checks", calibration),
         ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
         ("cost", "What a run costs", partial(plan.cost_section, facts)),
         ("trade-off", "What cost-awareness can be worth here", partial(plan.tradeoff_section, facts)),

@@ -8,11 +8,11 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.plan import self_check
-from thrifty.campaign.tally import amount
 from thrifty.diagnostics import cost_check, weight_health
-from thrifty.report.content import Drawing, Grid, Section, clean, label
+from thrifty.report.content import Drawing, Grid, Section, clean, cost_text, label
 from thrifty.report.drawings import chosen_tradeoff
 from thrifty.report.gather import Facts
+from thrifty.tradeoff import Tradeoff
 from thrifty.types import Simulations
 
 SHOWN = 400  # pilot points on the cost surface: more hide it
@@ -60,7 +60,7 @@ def _measured(facts: Facts) -> str:
         return "No cost was measured."
     low, high = float(cost.min()), float(cost.max())
     return (
-        f"Measured: {amount(low, facts.unit)} to {amount(high, facts.unit)} a run ({high / low:,.0f}×) over"
+        f"Measured: {cost_text(low, facts.unit)} to {cost_text(high, facts.unit)} a run ({high / low:,.0f}×) over"
         f" {len(cost):,} runs."
     )
 
@@ -87,12 +87,12 @@ def tradeoff_section(facts: Facts) -> Section:
     header, body = table.cells()
     marked = [[clean(cell) + (" · chosen" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
               for row, line in zip(table, body, strict=True)]  # fmt: skip
+    each, plain = (cost_text(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
     lead = [
-        f"{clean(table.verdict())}. A penalty makes runs cheaper and worth less; the product of the two is what a fixed"
+        f"{_most(table)} A penalty makes runs cheaper and worth less; the product of the two is what a fixed"
         f" budget buys, and no penalty can lift it above the ceiling of {table.ceiling:.2f}.",
-        f"Chosen: {clean(chosen.label)}. A run is expected to cost {amount(chosen.cost, clean(table.unit))} instead of"
-        f" {amount(table.prior_cost, clean(table.unit))} and counts as {chosen.ess_fraction:.2f} runs:"
-        f" {chosen.saved_per_effective:+.0%} saved per effective run.",
+        f"Chosen: {clean(chosen.label)}. A run is expected to cost {each} instead of {plain} and counts as"
+        f" {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective run.",
     ]
     what = (
         f"Gain against effective share for {len(table)} penalties with the ceiling {table.ceiling:.2f}, and effective"
@@ -100,6 +100,15 @@ def tradeoff_section(facts: Facts) -> Section:
     )
     drawing = Drawing(chosen_tradeoff(table, chosen), "Trade-off between penalties", what)
     return Section(key, title, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))])
+
+
+def _most(table: Tradeoff) -> str:
+    """What can be won here at most."""
+    varies, most = f"Cost varies {table.cost_range:,.3g}× over the prior", 1 - 1 / table.ceiling
+    varies = f"Cost varies {round(table.cost_range):,}× over the prior" if table.cost_range >= 100 else varies
+    if not table.worthwhile:
+        return f"{varies}: the best possible saving is {most:.1%}, so plain sampling it is."
+    return f"{varies}: at most {most:.0%} can be saved per effective run, by the square root of cost."
 
 
 def proposal_section(facts: Facts) -> Section:
@@ -120,7 +129,7 @@ def proposal_section(facts: Facts) -> Section:
         "Draws lean towards cheap parameters; with their weights they must lie on the prior again. The self-check"
         f" compares 50,000 weighted draws with the prior: p = {p_value:.2g} (a plan below 1e-6 is refused).",
     ]
-    figure = plots.proposal(facts.proposal)
+    figure = plots.proposal(facts.proposal, n=8000)
     for ax, name in zip(figure.axes, facts.labels, strict=True):
         ax.set_xlabel(name, fontsize=9)
     what = f"Density of prior, proposal and weighted proposal for {', '.join(clean(name, 40) for name in facts.names)}"
@@ -165,15 +174,28 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
     steps = {name.replace("_", " "): value for name, value in steps.items()}
-    figure = plots.waterfall(steps, unit=label(facts.unit), title="From plain sampling to what was spent")
+    size, unit = _scale(max(abs(value) for value in steps.values()), facts.unit)
+    drawn = {name: value / size for name, value in steps.items()}
+    figure = plots.waterfall(drawn, unit=label(unit), title="From plain sampling to what was spent")
     per = saved.spent / saved.effective
     lead = [
-        f"Spent: {amount(saved.spent, facts.unit)}, pilot included. As many runs from the prior would have cost about"
-        f" {amount(saved.plain, facts.unit)} ({saved.share:.0%} saved). Per effective run:"
-        f" {amount(per, facts.unit)} against {amount(each, facts.unit)} ({saved.per_effective:+.0%} saved).",
+        f"Spent: {cost_text(saved.spent, facts.unit)}, pilot included. As many runs from the prior would have cost"
+        f" about {cost_text(saved.plain, facts.unit)} ({saved.share:.0%} saved). Per effective run:"
+        f" {cost_text(per, facts.unit)} against {cost_text(each, facts.unit)} ({saved.per_effective:.0%} saved).",
         "The pilot is paid for here and used: its runs are part of the weighted table.",
     ]
     notes = [] if facts.status.pending == 0 else ["Runs are missing: cheap ones finish first, so these figures move."]
-    grid = Grid(["step", facts.unit], [[name, f"{value:+,.4g}"] for name, value in steps.items()])
-    words = "Cost waterfall: " + ", ".join(f"{name} {value:+,.3g}" for name, value in steps.items())
+    lines = [[name, cost_text(value, facts.unit)] for name, value in steps.items()]
+    grid = Grid(["step", "cost"], [*lines, ["total", cost_text(sum(steps.values()), facts.unit)]])
+    words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
     return Section(key, title, lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+
+
+def _scale(largest: float, unit: str) -> tuple[float, str]:
+    """A factor and its unit that keep the numbers of a figure short."""
+    steps = (
+        [(86400.0, "d"), (3600.0, "h"), (60.0, "min")]
+        if unit == "s"
+        else [(1e6, f"million {unit}"), (1e3, f"1000 {unit}")]
+    )
+    return next(((size, name) for size, name in steps if largest >= 2 * size), (1.0, unit))

@@ -96,7 +96,7 @@ def timeline_section(facts: Facts) -> Section:
         for s in facts.sessions[-12:]
     ]  # fmt: skip
     figure = timeline(facts.sessions[-30:], stamps)
-    what = f"{len(facts.sessions)} driver sessions above, mean number of runs under way on {len(hosts)} hosts below"
+    what = f"When each of {len(facts.sessions)} drivers ran, and how many runs were under way on each host"
     notes = [
         "The store keeps host, end, duration and attempt of every run, not the worker: the lower figure counts runs"
         " under way. Ends are stamped when a group of runs is committed (twice a second). A session that was killed"
@@ -120,13 +120,17 @@ def provenance_section(facts: Facts, digest: str, command: str | None) -> Sectio
         ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs of one seed differed"],
         ["table hash", digest or "no complete table yet"],
         ["plans", _plans(facts)],
-        ["begun with", f"thrifty {clean(settings.get('thrifty', '?'), 20)}, store format {clean(settings.get('format', '?'), 9)}"],
+        ["begun with", f"thrifty {_kept(settings, 'thrifty')}, store format {_kept(settings, 'format')}"],
         ["this report", f"thrifty {__version__}, Python {platform.python_version()}, {sys.platform}; {_versions()}"],
     ]  # fmt: skip
     notes = [f"Note of the campaign: {clean(note)}" for note in facts.status.notes]
     words = f"Please cite the paper whose method this is, and thrifty {__version__}: {CITATION}"
     grid = Grid(["", ""], rows, words=2)
     return Section("provenance", "Provenance", [words], tables=[grid], notes=notes)
+
+
+def _kept(settings: dict[str, Any], key: str) -> str:
+    return clean(settings.get(key, "?"), 20)
 
 
 def _prior(described: dict[str, Any]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
+WIDE = 5.2  # inches: shrunk to a phone, letters of a wider figure would be too small to read
 _REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
 _SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
 
@@ -44,6 +45,7 @@ class Picture:
     key: tuple[Entry, ...]
     title: str
     description: str
+    wide: bool = False  # scrolls on a phone instead of shrinking
 
 
 def picture(drawing: Drawing, prefix: str) -> Picture:
@@ -57,7 +59,8 @@ def picture(drawing: Drawing, prefix: str) -> Picture:
                 _show_only(figure, group)
             name = f"{prefix}{chr(97 + i % 26)}{i // 26 or ''}"
             panels.append(_inline(_svg(figure, box), name, drawing.title, drawing.description))
-    return Picture(tuple(panels), key, drawing.title, drawing.description)
+    wide = drawing.whole and figure.get_figwidth() > WIDE
+    return Picture(tuple(panels), key, drawing.title, drawing.description, wide)
 
 
 @contextmanager
@@ -72,12 +75,9 @@ def _quiet() -> Iterator[None]:
 
 def _boxes(figure: Figure) -> list[tuple[Any, Any]]:
     """Axes that are panels, each with the part of the figure it fills; colour bars belong to their panel."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.transforms import Bbox
 
-    agg = FigureCanvasAgg(figure)
-    agg.draw()
-    renderer = agg.get_renderer()
+    figure.draw_without_rendering()
     figure.set_layout_engine("none")  # the layout stays as it was drawn
     groups: list[list[Any]] = []
     for ax in figure.axes:
@@ -87,7 +87,7 @@ def _boxes(figure: Figure) -> list[tuple[Any, Any]]:
             groups.append([ax])
     found = []
     for group in groups:
-        box = Bbox.union([ax.get_tightbbox(renderer) for ax in group])
+        box = Bbox.union([ax.get_tightbbox() for ax in group])
         found.append((group, box.transformed(figure.dpi_scale_trans.inverted()).padded(0.06)))
     return found
 
@@ -138,4 +138,4 @@ def _inline(text: str, prefix: str, title: str, description: str) -> Markup:
         f'<svg viewBox="{" ".join(size)}" style="max-width:{float(size[2]) * 4 / 3:.0f}px" {labelled}>'
         f'<title id="{prefix}-t">{escape(title)}</title><desc id="{prefix}-d">{escape(description)}</desc>'
     )
-    return Markup(start + inside)  # noqa: S704 - matplotlib escapes every text it writes; the words above are escaped here
+    return Markup(start + inside)  # matplotlib escapes every text it writes; the words above are escaped here

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from thrifty.campaign.tally import amount
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import ORDER, worst
-from thrifty.report.content import clean
+from thrifty.report.content import clean, cost_text
 from thrifty.report.gather import Facts
 from thrifty.results import Result
 
@@ -121,13 +120,13 @@ def _figures(facts: Facts, results: tuple[Result, ...]) -> tuple[Figure, ...]:
     runs = Figure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots")
     spent = Figure(
         "spent",
-        amount(status.spent, unit),
-        f"about {amount(status.left, unit)} left" if status.pending else "pilot included",
+        cost_text(status.spent, unit),
+        f"about {cost_text(status.left, unit)} left" if status.pending else "pilot included",
     )
     figures = [runs, spent]
     if saved is not None and facts.part is not None:
-        interval = f"{amount(saved.low, unit)} to {amount(saved.high, unit)}"
-        figures.append(Figure("cost saved", f"{saved.share:.0%}", f"{amount(saved.amount, unit)} ({interval})"))
+        interval = f"{cost_text(saved.low, unit)} to {cost_text(saved.high, unit)}"
+        figures.append(Figure("cost saved", f"{saved.share:.0%}", f"{cost_text(saved.amount, unit)} ({interval})"))
         figures.append(
             Figure("saved per effective run", f"{saved.per_effective:+.0%}", "against plain sampling, pilot counted")
         )
