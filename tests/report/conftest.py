@@ -1,0 +1,98 @@
+"""One small campaign, kept at every stage, with a hostile twin."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.results import Result, save_result
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+PRIOR = th.Uniform([0.0, 1.0], [1.0, 3.0], names=["beta", "gamma"])
+STAGES = ("empty", "pilot", "planned", "half", "complete", "inferred")
+
+
+def simulate(theta, rng):
+    """Cheap or dear by its first parameter; a few fail where both are large."""
+    if theta[0] > 0.93 and theta[1] > 2.2:
+        raise ValueError(f"no mesh at {theta[0]:.3f}")
+    return th.Output([theta[0] + 0.1 * rng.normal(), theta[1] * rng.random()], cost=float(np.exp(3 * theta[0])))
+
+
+def campaign(folder, *, prior=PRIOR, simulator=simulate, unit="events"):
+    return th.Campaign(folder, simulator, prior, seed=5, cost="reported", unit=unit)
+
+
+def finish(c):
+    """Run everything; that some fail is meant, and no news."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return c.run(engine=th.Inline(), progress="quiet")
+
+
+def keep_result(folder, *, name="abc", method="ABC"):
+    """Infer with rejection ABC, judge, and keep it in the folder, as the command line does."""
+    c = th.Campaign.open(folder)
+    sims = c.simulations(max_failed=1.0)
+    x_o = [0.4, 1.0]
+    posterior = th.ABC(c.prior, quantile=0.2).fit(sims)
+    accepted = posterior.accepted(x_o)
+    checks = (th.diagnostics.weight_health(sims), th.diagnostics.misspecification(sims, x_o))
+    diagnosis = th.diagnostics.Diagnosis(checks, ("a note",))
+    result = Result(
+        name=name, method=method, posterior_path=None, x_o=np.array(x_o), samples=accepted.theta,
+        log_weights=accepted.log_weights, names=c.prior.names, diagnosis=diagnosis.to_dict(), seconds=0.5,
+    )  # fmt: skip
+    return save_result(folder, result, posterior)
+
+
+@pytest.fixture(scope="session")
+def stages(tmp_path_factory):
+    """Stage -> a folder that was left there."""
+    home = tmp_path_factory.mktemp("stages")
+    kept = {}
+
+    def keep(stage):
+        kept[stage] = home / stage / "toy"
+        shutil.copytree(home / "toy", kept[stage])
+
+    c = campaign(home / "toy")
+    keep("empty")
+    c.pilot(40, engine=th.Inline(), progress="quiet")
+    keep("pilot")
+    c.plan(n=160)
+    keep("planned")
+    finish(c)
+    keep("complete")
+    shutil.copytree(home / "toy", home / "half" / "toy")
+    kept["half"] = home / "half" / "toy"
+    forget(kept["half"], range(100, 200))
+    shutil.copytree(home / "toy", home / "inferred" / "toy")
+    kept["inferred"] = home / "inferred" / "toy"
+    keep_result(kept["inferred"])
+    return kept
+
+
+def forget(folder, indices):
+    """Take runs back to pending, as after a kill."""
+    from thrifty.campaign.store import Store
+
+    store = Store.open(folder)
+    store.forget(list(indices))
+    store.close()
+
+
+@pytest.fixture(scope="session")
+def pages(stages, tmp_path_factory):
+    """Stage -> the report of it."""
+    from thrifty.report import write
+
+    home = tmp_path_factory.mktemp("pages")
+    return {stage: write(home / f"{stage}.html", stages[stage], command=f"thrifty report {stage}") for stage in STAGES}

@@ -1,0 +1,99 @@
+"""The report in a real browser, without network: it renders, asks for nothing, fits a phone, and prints."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+BROWSER = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
+         "--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--no-first-run",
+         "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND", "--enable-logging=stderr", "--v=0"]  # fmt: skip
+MEASURE = "<script>const e = document.documentElement; e.setAttribute('data-m', [innerWidth, e.scrollWidth])</script>"
+
+pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser found (looked for {', '.join(BROWSERS)})")
+
+
+def browse(page: Path, home: Path, *flags: str, width: int = 1100) -> tuple[str, str]:
+    """Open a page in a profile of its own; what was written to stdout and stderr."""
+    home.mkdir(exist_ok=True)
+    assert BROWSER is not None
+    command = [BROWSER, *FLAGS, f"--user-data-dir={home / 'profile'}", f"--window-size={width},1600", *flags]
+    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def console(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if "CONSOLE" in line]
+
+
+def requested(netlog: Path) -> list[str]:
+    """Addresses that were asked for over the network."""
+    urls = re.findall(r'"url":"((?:https?|wss?|ftp):[^"]+)"', netlog.read_text(errors="replace"))
+    return sorted(set(urls))
+
+
+def open_and_watch(page: Path, home: Path) -> tuple[str, list[str], list[str]]:
+    log = home / "net.json"
+    home.mkdir(exist_ok=True)
+    dom, err = browse(page, home, f"--log-net-log={log}", "--dump-dom")
+    return dom, console(err), requested(log)
+
+
+def widths(page: Path, home: Path, *, width: int) -> list[int]:
+    """Window and content width of a copy of the page that is allowed one script, to measure it."""
+    home.mkdir(exist_ok=True)
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
+    copy = home / "measured.html"
+    copy.write_text(text.replace("</body>", MEASURE + "</body>"), encoding="utf-8")
+    dom, _ = browse(copy, home, "--dump-dom", width=width)
+    found = re.search(r'data-m="(\d+),(\d+)"', dom)
+    assert found, "the measuring script did not run"
+    return [int(value) for value in found.groups()]
+
+
+def test_renders_without_errors_or_requests(pages, tmp_path):
+    dom, errors, urls = open_and_watch(pages["inferred"], tmp_path / "b")
+    assert "Can the posterior be trusted?" in dom and dom.count("<svg") > 15
+    assert errors == [] and urls == []
+
+
+def test_the_watch_would_notice(pages, tmp_path):
+    """A page that asks for something, and one that has an error: both are seen."""
+    text = pages["empty"].read_text(encoding="utf-8")
+    (tmp_path / "asks.html").write_text(
+        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", text).replace(
+            "</body>", "<img src='http://example.invalid/a.png'><script>nonsense()</script></body>"
+        )
+    )
+    _, errors, urls = open_and_watch(tmp_path / "asks.html", tmp_path / "b")
+    assert any("nonsense" in line for line in errors)
+    assert any("example.invalid" in url for url in urls)
+
+
+@pytest.mark.parametrize("stage", ["inferred", "pilot"])
+def test_fits_a_phone(pages, tmp_path, stage):
+    window, content = widths(pages[stage], tmp_path / "b", width=390)
+    assert content <= window <= 500
+    assert window == 390 or content <= 390
+
+
+def test_the_measure_would_notice(pages, tmp_path):
+    text = pages["empty"].read_text(encoding="utf-8")
+    (tmp_path / "wide.html").write_text(text.replace("<footer>", "<footer><div style='width:900px'>wide</div>"))
+    window, content = widths(tmp_path / "wide.html", tmp_path / "b", width=390)
+    assert content > window
+
+
+def test_prints(pages, tmp_path):
+    pdf = tmp_path / "r.pdf"
+    browse(pages["inferred"], tmp_path / "b", f"--print-to-pdf={pdf}", "--no-pdf-header-footer")
+    data = pdf.read_bytes()
+    assert data.startswith(b"%PDF") and 3 <= len(re.findall(rb"/Type\s*/Page\b", data)) <= 30
