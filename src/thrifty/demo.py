@@ -76,7 +76,11 @@ def plan(console: Console, folder: Path) -> None:
 def kill_and_resume(console: Console, folder: Path) -> None:
     """Run in a child process, kill it without warning, and go on."""
     console.print(f"[bold]3. run[/]: in a process of its own, killed with SIGKILL at {KILL_AT:.0%}")
-    child = subprocess.Popen([sys.executable, "-m", "thrifty.demo", "--drive", str(folder)], start_new_session=True)
+    log = folder.with_name("driver.log")
+    with log.open("wb") as file:  # what Python says when it is killed is no part of the story
+        child = subprocess.Popen(
+            [sys.executable, "-m", "thrifty.demo", "--drive", str(folder)], start_new_session=True, stderr=file
+        )
     reader = th.Campaign.open(folder)
     while child.poll() is None and reader.status().done < PILOTS + KILL_AT * RUNS:
         time.sleep(0.02)
@@ -85,7 +89,9 @@ def kill_and_resume(console: Console, folder: Path) -> None:
         os.kill(child.pid, signal.SIGKILL)
     child.wait()
     safe = reader.status().done - PILOTS
-    ending = f"killed (exit {child.returncode})" if killed else f"ended before it could be killed ({child.returncode})"
+    if not killed and child.returncode:
+        raise SystemExit(f"the driver failed by itself:\n{log.read_text()}")
+    ending = f"killed (exit {child.returncode})" if killed else "finished before it could be killed"
     console.print(f"   {ending}; {safe:,} of {RUNS:,} runs are safe on disk")
     status = campaign(folder).run(progress="quiet")
     console.print(f"   resumed: {status.done - PILOTS:,} of {RUNS:,}; {status.failed} failed\n")
@@ -103,7 +109,7 @@ def compare_with_calm(console: Console, folder: Path, calm: Path) -> None:
         console.print(f"   {word:<19}{value}")
     if hashes[0] != hashes[1]:
         raise SystemExit("   the tables differ: this is a bug in thrifty, please report it")
-    console.print("   equal: nothing was lost, nothing ran twice\n")
+    console.print("   equal: nothing was lost and nothing is different\n")
 
 
 def infer(console: Console, folder: Path, simulations: Simulations, x_o: Array) -> tuple[Posterior, Diagnosis]:

@@ -18,7 +18,8 @@ import thrifty as th
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.S | re.M)
-SLOW = {"neural.md", "abc.md"}  # networks are trained, twenty thousand runs are made
+# networks are trained, thousands of runs are made, sbi and ArviZ are imported
+SLOW = {"neural.md", "abc.md", "campaign.md", "howto/other-tools.md"}
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sqlite3
 import sys
 import warnings
 from pathlib import Path
@@ -11,6 +13,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
+from thrifty.campaign.rows import signed
 from thrifty.results import Result, save_result
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -42,8 +45,10 @@ def keep_result(folder, *, name="abc", method="ABC"):
     c = th.Campaign.open(folder)
     sims = c.simulations(max_failed=1.0)
     x_o = [0.4, 1.0]
-    posterior = th.ABC(c.prior, quantile=0.2).fit(sims)
-    accepted = posterior.accepted(x_o)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # failed prior mass, as meant
+        posterior = th.ABC(c.prior, quantile=0.2).fit(sims)
+        accepted = posterior.accepted(x_o)
     checks = (th.diagnostics.weight_health(sims), th.diagnostics.misspecification(sims, x_o))
     diagnosis = th.diagnostics.Diagnosis(checks, ("a note",))
     result = Result(
@@ -89,10 +94,35 @@ def forget(folder, indices):
     store.close()
 
 
+def forge(folder, **settings):
+    """Settings as an attacker writes them: any value, with a right checksum."""
+    db = sqlite3.connect(folder / "store.sqlite")
+    with db:
+        for key, value in settings.items():
+            db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
+    db.close()
+
+
+def forge_names(folder, names):
+    """Parameter names that thrifty itself would refuse."""
+    prior = th.Campaign.open(folder).prior
+    low, high = ([str(value) for value in end] for end in prior.bounds)
+    forge(folder, prior={"names": names, "low": low, "high": high, "draws": [], "log_prob": [], "recipe": None})
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".sqlite", ".json", ".npz")}
+
+
 @pytest.fixture(scope="session")
 def pages(stages, tmp_path_factory):
-    """Stage -> the report of it."""
+    """Stage -> the report of it, written without touching the folder."""
     from thrifty.report import write
 
     home = tmp_path_factory.mktemp("pages")
-    return {stage: write(home / f"{stage}.html", stages[stage], command=f"thrifty report {stage}") for stage in STAGES}
+    made = {}
+    for stage in STAGES:
+        before = contents(stages[stage])
+        made[stage] = write(home / f"{stage}.html", stages[stage], command=f"thrifty report {stage}")
+        assert contents(stages[stage]) == before, "a report must change nothing"
+    return made

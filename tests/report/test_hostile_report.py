@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -10,7 +12,7 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import finish, keep_result, simulate
+from conftest import campaign, finish, forge, forge_names, keep_result, simulate
 from reading import Page
 
 import thrifty as th
@@ -20,7 +22,6 @@ from thrifty.report.content import clean, label
 
 SCRIPT = "<script>document.title='PWNED'</script>"
 BREAKOUT = "\"'><img src=x onerror=alert(1)>"
-MATHS = r"$\frac{$ \u0000"
 
 
 def nasty(theta, rng):
@@ -32,25 +33,24 @@ def nasty(theta, rng):
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hostile") / "<script>alert('folder')<.script>"
-    prior = th.Uniform([0.0, 1.0], [1.0, 3.0], names=[SCRIPT, BREAKOUT])
-    c = th.Campaign(folder, nasty, prior, seed=5, cost="reported", unit="<b>eur")
+    c = campaign(folder, simulator=nasty, unit="<b>eur")
     c.pilot(60, engine=th.Inline(), progress="quiet")
     c.plan(n=60)
     finish(c)
     keep_result(folder, method=SCRIPT)
+    forge_names(folder, [SCRIPT, BREAKOUT])
+    forge(folder, notes=[SCRIPT, BREAKOUT], thrifty=SCRIPT, simulator={SCRIPT: BREAKOUT}, budget=SCRIPT)
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         db.execute("UPDATE sessions SET host = ?, note = ?", (SCRIPT, BREAKOUT))
-        for key, value in {"notes": [SCRIPT, BREAKOUT], "thrifty": SCRIPT, "simulator": {SCRIPT: BREAKOUT}}.items():
-            db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
-        rows = db.execute("SELECT * FROM runs LIMIT 20").fetchall()
-        for row in rows:  # signed as if thrifty had written it
-            changed = (*row[:8], SCRIPT, *row[9:-1])
+        for row in db.execute("SELECT * FROM runs LIMIT 20").fetchall():
+            changed = (*row[:8], SCRIPT, *row[9:-1])  # the host of a run
             marks = ", ".join("?" * (len(changed) + 1))
             db.execute(f"REPLACE INTO runs VALUES ({marks})", signed(changed))
     db.close()
     result = folder / "infer" / "abc" / "result.json"
     about = json.loads(result.read_text())
+    about["names"] = [SCRIPT, BREAKOUT]
     about["diagnosis"] = {
         "verdict": SCRIPT,
         "checks": [{"name": SCRIPT, "verdict": "trust", "reason": BREAKOUT, "p_value": SCRIPT}, SCRIPT, None],
@@ -86,15 +86,14 @@ def test_a_policy_forbids_scripts_and_requests(page):
     assert "default-src 'none'" in rules and "script-src" not in rules and "img-src data:" in rules
 
 
-def test_names_are_never_read_as_mathematics(tmp_path):
-    prior = th.Uniform([0.0, 1.0], [1.0, 3.0], names=[r"$\frac{", r"a$b$\undefined$"])
-    c = th.Campaign(tmp_path / "c", simulate, prior, seed=5, cost="reported")
-    c.pilot(40, engine=th.Inline(), progress="quiet")
-    c.plan(n=40)
-    finish(c)
-    text = write(tmp_path / "r.html", c.folder).read_text()
+def test_names_are_never_read_as_mathematics(stages, tmp_path):
+    folder = tmp_path / "toy"
+    shutil.copytree(stages["complete"], folder)
+    forge_names(folder, [r"$\frac{", r"a$b$\undefined$"])
+    text = write(tmp_path / "r.html", folder).read_text()
     assert "could not be made" not in text
-    assert r"a$b$\undefined$" in " ".join(Page(text).texts.values())
+    drawn = re.findall(r"<text [^>]*>([^<]*)</text>", text)
+    assert r"a$b$\undefined$" in drawn and r"$\frac{" in drawn
 
 
 def test_cleaning():

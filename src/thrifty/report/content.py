@@ -55,13 +55,17 @@ def cost_text(value: float, unit: str) -> str:
     """A cost for people: seconds as minutes or hours, other units with three digits and no powers of ten.
 
     Example:
-        >>> cost_text(147_321, "events"), cost_text(0.01234, "eur"), cost_text(5400, "s")
-        ('147,000 events', '0.0123 eur', '1.5 h')
+        >>> cost_text(147_321, "events"), cost_text(0.01234, "eur"), cost_text(1, "eur"), cost_text(5400, "s")
+        ('147,000 events', '0.0123 eur', '1 eur', '1.5 h')
     """
     if unit in ("s", "cpu-s") or not math.isfinite(value):
         return amount(value, unit)
-    digits = 0 if value == 0 else 2 - math.floor(math.log10(abs(value)))
-    return f"{round(value, digits):,.{max(digits, 0)}f} {unit}" if abs(value) < 1e12 else amount(value, unit)
+    if value == 0 or abs(value) >= 1e12:
+        return amount(value, unit)
+    digits = 2 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return f"{text.replace('-', '−')} {unit}"
 
 
 @dataclass(frozen=True)

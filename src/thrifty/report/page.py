@@ -115,7 +115,7 @@ def _sections(
         ("cost", "What a run costs", partial(plan.cost_section, facts)),
         ("trade-off", "What cost-awareness can be worth here", partial(plan.tradeoff_section, facts)),
         ("proposal", "Where it draws, and the self-check", partial(plan.proposal_section, facts)),
-        ("weights", "Weights", partial(plan.weights_section, facts)),
+        ("weights", "Weights", partial(plan.weights_section, facts, results)),
         ("failures", "Failures", partial(run.failures_section, facts)),
         ("timeline", "Timeline", partial(run.timeline_section, facts)),
         ("provenance", "Provenance", partial(run.provenance_section, facts, _digest(facts), command)),

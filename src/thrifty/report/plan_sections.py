@@ -12,6 +12,7 @@ from thrifty.diagnostics import cost_check, weight_health
 from thrifty.report.content import Drawing, Grid, Section, clean, cost_text, label
 from thrifty.report.drawings import chosen_tradeoff
 from thrifty.report.gather import Facts
+from thrifty.results import Result
 from thrifty.tradeoff import Tradeoff
 from thrifty.types import Simulations
 
@@ -136,8 +137,8 @@ def proposal_section(facts: Facts) -> Section:
     return Section(key, title, lead, [Drawing(figure, "Proposal, and weighted proposal, against the prior", what)])
 
 
-def weights_section(facts: Facts) -> Section:
-    """How many runs the table is worth."""
+def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
+    """How many runs the table is worth, over the prior and at the observation."""
     key, title = "weights", "Weights"
     sims = facts.simulations
     if sims is None or not sims.ok.any():
@@ -148,6 +149,9 @@ def weights_section(facts: Facts) -> Section:
         f" {health.largest:.1%} of all weight, the heaviest 1 % hold {health.top_percent:.0%}; Pareto k"
         f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted)."
     ]
+    checks = (results[-1].diagnosis or {}).get("checks") or [] if results else []
+    local = [c.get("reason", "") for c in checks if isinstance(c, dict) and c.get("name") == "local_ess"]
+    lead += [f"At the observation: {clean(local[0], 300)}."] if local else []
     if np.ptp(sims.log_weights[np.isfinite(sims.log_weights)]) < 1e-9:
         return Section(key, title, [*lead, "All weights are equal: these are draws of the prior."])
     what = f"Histogram of weights and cumulated share, heaviest first; ESS {health.ess:,.0f} of {len(sims):,}"
