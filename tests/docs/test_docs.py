@@ -92,16 +92,20 @@ def commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-def test_commands_in_the_docs_exist():
-    cli = pytest.importorskip("thrifty.cli", reason="the command line is not there yet")
+def command_line():
+    """The group of commands; a reason to skip where there is none."""
+    app = pytest.importorskip("thrifty.cli.app", reason="the command line is not there yet").app
     import typer.main
 
-    app = next(value for value in vars(cli).values() if isinstance(value, typer.Typer))
-    group = typer.main.get_command(app)
+    return typer.main.get_command(app)
+
+
+def test_commands_in_the_docs_exist():
+    group = command_line()
     typed = commands()
     assert len(typed) >= 8
     for page, (verb, *rest) in typed:
-        command = group.commands.get(verb)  # type: ignore[attr-defined]
+        command = group.commands.get(verb)
         assert command is not None, f"{page}: thrifty {verb}"
         known = {option for parameter in command.params for option in parameter.opts}
         unknown = [word.split("=")[0] for word in rest if word.startswith("--") and word.split("=")[0] not in known]
@@ -109,13 +113,9 @@ def test_commands_in_the_docs_exist():
 
 
 def test_commands_named_by_the_report_exist():
-    cli = pytest.importorskip("thrifty.cli", reason="the command line is not there yet")
-    import typer.main
-
-    app = next(value for value in vars(cli).values() if isinstance(value, typer.Typer))
-    group = typer.main.get_command(app)
-    infer = {option for parameter in group.commands["infer"].params for option in parameter.opts}  # type: ignore[attr-defined]
-    assert {"plan", "run", "infer", "report"} <= set(group.commands) and "--observed" in infer  # type: ignore[attr-defined]
+    group = command_line()
+    infer = {option for parameter in group.commands["infer"].params for option in parameter.opts}
+    assert {"plan", "run", "infer", "report"} <= set(group.commands) and "--observed" in infer
 
 
 @pytest.mark.slow

@@ -19,7 +19,8 @@ from thrifty.results import Result, save_result
 sys.path.insert(0, str(Path(__file__).parent))
 
 PRIOR = th.Uniform([0.0, 1.0], [1.0, 3.0], names=["beta", "gamma"])
-STAGES = ("empty", "pilot", "planned", "half", "complete", "inferred")
+LATE = [pytest.param(stage, marks=pytest.mark.slow) for stage in ("planned", "complete")]
+STAGES = ["empty", "pilot", "half", "inferred", *LATE]
 
 
 def simulate(theta, rng):
@@ -114,15 +115,23 @@ def contents(folder):
     return {path: path.read_bytes() for path in folder.rglob("*") if path.suffix in (".sqlite", ".json", ".npz")}
 
 
+class Pages(dict):
+    """Stage -> the report of it, written when first asked for, without touching the folder."""
+
+    def __init__(self, stages, home):
+        super().__init__()
+        self.stages, self.home = stages, home
+
+    def __missing__(self, stage):
+        from thrifty.report import write
+
+        before = contents(self.stages[stage])
+        self[stage] = write(self.home / f"{stage}.html", self.stages[stage], command=f"thrifty report {stage}")
+        assert contents(self.stages[stage]) == before, "a report must change nothing"
+        return self[stage]
+
+
 @pytest.fixture(scope="session")
 def pages(stages, tmp_path_factory):
-    """Stage -> the report of it, written without touching the folder."""
-    from thrifty.report import write
-
-    home = tmp_path_factory.mktemp("pages")
-    made = {}
-    for stage in STAGES:
-        before = contents(stages[stage])
-        made[stage] = write(home / f"{stage}.html", stages[stage], command=f"thrifty report {stage}")
-        assert contents(stages[stage]) == before, "a report must change nothing"
-    return made
+    """Stage -> report."""
+    return Pages(stages, tmp_path_factory.mktemp("pages"))

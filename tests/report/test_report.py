@@ -23,7 +23,7 @@ ALL = ["posterior", "calibration", "where-the-cost-went", "cost", "trade-off", "
 # what must say that it is missing, by stage, and the command that makes it
 MISSING = {
     "empty": ({*ALL} - {"provenance"}, "plan"),
-    "pilot": ({"posterior", "calibration", "where-the-cost-went", "cost", "trade-off", "proposal"}, "plan"),
+    "pilot": ({"posterior", "calibration", "where-the-cost-went", "proposal"}, "run"),
     "planned": ({"posterior", "calibration", "where-the-cost-went"}, "run"),
     "half": ({"posterior", "calibration"}, "run"),
     "complete": ({"posterior", "calibration"}, "infer"),
@@ -114,8 +114,7 @@ def test_the_waterfall_adds_up(stages):
 
 
 def test_the_chosen_penalty_is_marked(stages):
-    facts = gather(stages["planned"])
-    table, chosen = facts.trade
+    table, chosen = gather(stages["planned"]).trade
     assert chosen.k == 0.5 and chosen is table[2]
     other = campaign(stages["planned"].parent / "mixture")
     other.pilot(40, engine=th.Inline(), progress="quiet")
@@ -127,6 +126,13 @@ def test_the_chosen_penalty_is_marked(stages):
     plain.plan(n=20, penalty=0)
     table, chosen = gather(plain.folder).trade
     assert chosen is table[0] and chosen.gain == 1
+
+
+def test_before_a_plan_the_pilot_speaks(pages):
+    """What `thrifty plan` quotes, since it commits nothing."""
+    texts = Page(pages["pilot"].read_text(encoding="utf-8")).texts
+    assert "Nothing is planned yet" in texts["cost"] and "Nothing is planned yet" in texts["trade-off"]
+    assert "By default: k = 0.5" in texts["trade-off"] and "chosen" not in texts["trade-off"].split("Nothing")[0][-400:]
 
 
 def test_verdicts_come_from_the_worst_check(stages):

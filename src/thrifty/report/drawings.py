@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 BINS = 120  # of the timeline: a few pixels each
 
 
-def chosen_tradeoff(table: Tradeoff, chosen: Row) -> Figure:
+def chosen_tradeoff(table: Tradeoff, chosen: Row, word: str = "chosen") -> Figure:
     """The trade-off with the penalty that was chosen ringed, best or not."""
     figure = draw_tradeoff(table)
     left, right = figure.axes
     ring = {"ms": 13, "mfc": "none", "mew": 1.6, "color": "black"}
-    left.plot(chosen.gain, chosen.ess_fraction, "o", label="chosen", **ring)
+    left.plot(chosen.gain, chosen.ess_fraction, "o", label=word, **ring)
     legend(left, loc="upper right")
     place = list(table).index(chosen)
     right.annotate(
-        "chosen", (place, 0), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8, rotation=90,
+        word, (place, 0), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8, rotation=90,
         color="white",
     )  # fmt: skip
     return figure

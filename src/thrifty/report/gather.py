@@ -13,12 +13,14 @@ import numpy as np
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.identity import StoredPrior
+from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.planner import cost_kind, unit_of
 from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
 from thrifty.campaign.rows import RUNS
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.store import Store
-from thrifty.costs import FittedCost, cost_from_dict
+from thrifty.costs import FittedCost, cost_from_dict, fit_cost
+from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.report.content import clean, labels
@@ -126,15 +128,25 @@ class Facts:
         planned = [block["part"] for block in self.blocks if block["mode"] != "pilot"]
         return planned[-1] if planned else None
 
+    @property
+    def frozen(self) -> bool:
+        """Whether a plan has frozen a cost model; before that the report shows what a plan would use."""
+        return self.part is not None
+
     @cached_property
     def model(self) -> FittedCost | None:
-        """The frozen cost model of the latest plan, None while there is none."""
+        """The cost model of the latest plan; before a plan, that of the pilot; None while there are too few pilots."""
         if self.part is not None:
             recipe = self.parts[self.part][1]
             if isinstance(recipe.get("cost"), dict):
                 return cost_from_dict(recipe["cost"])
         kept = self.settings.get("cost_model")
-        return cost_from_dict(kept) if isinstance(kept, dict) else None
+        if isinstance(kept, dict):
+            return cost_from_dict(kept)
+        usable = np.isin(self.table.status, ("ok", "invalid")) & np.isfinite(self.cost) & (self.cost > 0)
+        if self.part is not None or usable.sum() < max(20, PILOTS_PER_PARAMETER * len(self.names)):
+            return None
+        return fit_cost(self.table.theta[usable], self.cost[usable] / self.scale, unit=self.unit)
 
     @cached_property
     def proposal(self) -> CostAware | None:
@@ -146,11 +158,14 @@ class Facts:
 
     @cached_property
     def trade(self) -> tuple[Tradeoff, Row] | None:
-        """The trade-off, with the row that was chosen."""
+        """The trade-off, with the row that was chosen, or before a plan the row that would be."""
         if self.model is None or not self.knows_prior:
             return None
-        chosen: Penalty = Constant() if self.proposal is None else self.proposal.penalty
         powers: list[Any] = list(POWERS)
+        if not self.frozen:
+            table = tradeoff(self.prior, self.model, powers)
+            return table, table[powers.index(0.5) if table.worthwhile else 0]
+        chosen: Penalty = Constant() if self.proposal is None else self.proposal.penalty
         k = 0.0 if self.proposal is None else chosen.k if isinstance(chosen, Power) else None
         if k not in powers:
             powers.append(chosen)
@@ -171,7 +186,23 @@ class Facts:
 
 
 def gather(folder: Path) -> Facts:
-    """Read a campaign; raises what `Campaign.open` raises for a folder that is none, or damaged."""
+    """Read a campaign.
+
+    Raises:
+        CampaignError: A02, there is none; DamagedStoreError where rows fail their checksum or cannot be meant.
+    """
+    try:
+        return _gathered(folder)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, ThriftyError):
+            raise
+        raise DamagedStoreError(
+            f"{clean(folder)} holds values that no campaign has ({type(error).__name__}: {clean(error, 100)})",
+            code="V03",
+        ) from None
+
+
+def _gathered(folder: Path) -> Facts:
     campaign = Campaign.open(folder)
     store = Store.open(folder, readonly=True)
     try:

@@ -12,6 +12,7 @@ import numpy as np
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnosis import _held_out
+from thrifty.errors import DataError
 from thrifty.posteriors import load_posterior
 from thrifty.report.content import Drawing, Grid, Section, clean, labels
 from thrifty.report.gather import Facts
@@ -58,18 +59,30 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
     drawings = [Drawing(figure, "Posterior", what, whole=True)]
     notes = [f"The first {MOST} of {len(last.names)} parameters are drawn."] if len(last.names) > MOST else []
-    if posterior is not None and facts.simulations is not None:
-        seen = predictive(posterior, _labelled(facts), last.x_o, prior=prior)
-        support = local_ess(posterior, facts.simulations, last.x_o, prior=prior)
-        lead.append(f"Support at the observation: {support.reason}. Predictive check: {seen.reason}.")
-        words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
-        drawings.append(Drawing(plots.predictive(seen, most=6), "Posterior predictive", words))
-        notes.append(
-            "Predictive: the pool's own runs, weighted to the posterior; at most six statistics, least likely first."
-        )
-    elif posterior is None:
+    if posterior is None:
         notes.append("The posterior itself is not kept in the folder, so support and predictive are not drawn.")
+    else:
+        more, words = _predictive(facts, last, posterior)
+        drawings += more
+        lead += words[:1] if more else []
+        notes += words[1:] if more else words
     return Section(key, title, lead, drawings, _tables(results), notes)
+
+
+def _predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
+    """Support and predictive at the observation, from the pool; or why they cannot be had."""
+    if facts.simulations is None:
+        return [], ["No run has finished that could support the posterior."]
+    prior = facts.prior if facts.knows_prior else None
+    try:
+        seen = predictive(posterior, _labelled(facts), result.x_o, prior=prior)
+        support = local_ess(posterior, facts.simulations, result.x_o, prior=prior)
+    except (DataError, NotImplementedError) as error:
+        return [], [f"Support and predictive are not drawn: {clean(getattr(error, 'what', error))}."]
+    words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
+    drawing = Drawing(plots.predictive(seen, most=6), "Posterior predictive", words)
+    note = "Predictive: the pool's own runs, weighted to the posterior; at most six statistics, least likely first."
+    return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {seen.reason}.", note]
 
 
 def _pairs(result: Result, prior: Any) -> Figure:

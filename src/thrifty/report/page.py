@@ -185,7 +185,7 @@ def _replace(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
         raise StorageError(
-            f"cannot write {path}: {error.strerror}", code="V06", fix="choose another file with --output"
+            f"cannot write {path}: {error.strerror}", code="V06", fix="choose another file with --out"
         ) from None
 
 

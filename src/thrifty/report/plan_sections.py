@@ -20,18 +20,19 @@ SHOWN = 400  # pilot points on the cost surface: more hide it
 _NO_PRIOR = "The folder does not hold this prior as numbers (it is a user's own object)."
 
 
+_NOT_FROZEN = "Nothing is planned yet: this is what the pilot says now. A plan freezes it."
+
+
 def cost_section(facts: Facts) -> Section:
     """The cost model over the prior, and predicted against measured."""
     key, title = "cost", "What a run costs"
     if facts.model is None:
         if not facts.done.any():
             return Section(key, title, missing="No run has been timed yet.", command=facts.command("plan"))
-        return Section(
-            key, title, [_measured(facts)], missing="No cost model yet: it is fitted when the campaign is planned.",
-            command=facts.command("plan"),
-        )  # fmt: skip
+        words = "Too few timed runs for a cost model."
+        return Section(key, title, [_measured(facts)], missing=words, command=facts.command("plan"))
     lead = [f"{clean(facts.model)}. {_measured(facts)} A wrong cost model saves less; it never biases the posterior."]
-    drawings, notes = [], []
+    drawings, notes = [], [] if facts.frozen else [_NOT_FROZEN]
     if facts.knows_prior:
         pilot = np.flatnonzero(facts.pilot & np.isfinite(facts.cost) & (facts.cost > 0))
         shown = pilot[:SHOWN]
@@ -86,21 +87,24 @@ def tradeoff_section(facts: Facts) -> Section:
         return Section(key, title, notes=[_NO_PRIOR])
     table, chosen = facts.trade
     header, body = table.cells()
-    marked = [[clean(cell) + (" · chosen" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
+    word = "chosen" if facts.frozen else "default"
+    marked = [[clean(cell) + (f" · {word}" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
               for row, line in zip(table, body, strict=True)]  # fmt: skip
     each, plain = (cost_text(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
     lead = [
         f"{_most(table)} A penalty makes runs cheaper and worth less; the product of the two is what a fixed"
         f" budget buys, and no penalty can lift it above the ceiling of {table.ceiling:.2f}.",
-        f"Chosen: {clean(chosen.label)}. A run is expected to cost {each} instead of {plain} and counts as"
-        f" {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective run.",
+        f"{'Chosen' if facts.frozen else 'By default'}: {clean(chosen.label)}. A run is expected to cost {each} instead"
+        f" of {plain} and counts as {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective"
+        " run.",
     ]
     what = (
         f"Gain against effective share for {len(table)} penalties with the ceiling {table.ceiling:.2f}, and effective"
-        f" runs per unit of cost; {clean(chosen.label)} was chosen"
+        f" runs per unit of cost; {word}: {clean(chosen.label)}"
     )
-    drawing = Drawing(chosen_tradeoff(table, chosen), "Trade-off between penalties", what)
-    return Section(key, title, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))])
+    drawing = Drawing(chosen_tradeoff(table, chosen, word), "Trade-off between penalties", what)
+    notes = [] if facts.frozen else [_NOT_FROZEN]
+    return Section(key, title, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))], notes)
 
 
 def _most(table: Tradeoff) -> str:
@@ -116,7 +120,8 @@ def proposal_section(facts: Facts) -> Section:
     """Proposal against prior, and the self-check."""
     key, title = "proposal", "Where it draws, and the self-check"
     if facts.part is None:
-        return Section(key, title, missing="Nothing is planned beyond the pilot.", command=facts.command("plan"))
+        words = "Nothing is planned beyond the pilot."
+        return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     if not facts.knows_prior:
         return Section(key, title, notes=[_NO_PRIOR])
     kind = facts.parts[facts.part][0]
@@ -165,7 +170,7 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     main = facts.done & ~facts.pilot
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
-        return Section(key, title, missing=words, command=facts.command("run" if facts.part is not None else "plan"))
+        return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     each = saved.plain / int(np.isfinite(facts.cost[facts.done]).sum())
     spent = {
         "ok": float(np.nansum(facts.cost[main & facts.ok])),

@@ -108,9 +108,9 @@ def _stage(facts: Facts) -> tuple[str, tuple[str, ...]]:
 
 
 def _next(facts: Facts, results: tuple[Result, ...]) -> str:
-    if not facts.done.any() or facts.part is None:
+    if not facts.done.any() and facts.part is None:
         return facts.command("plan")
-    if facts.status.pending:
+    if facts.status.pending or facts.part is None:
         return facts.command("run")
     return "" if results else facts.command("infer", "--observed", "FILE")
 
