@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from settings import SETTINGS
+from page_settings import SETTINGS
 
 import thrifty as th
 

@@ -12,8 +12,8 @@ import textwrap
 
 import numpy as np
 import pytest
-from conftest import campaign, finish, forge, forge_names, keep_result, simulate
-from reading import Page
+from report_page import Page
+from report_scenario import campaign, finish, forge, forge_names, keep_result, simulate
 
 import thrifty as th
 from thrifty.campaign.rows import signed

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from conftest import STAGES, campaign, finish, keep_result, simulate
-from reading import Page
+from report_page import Page
+from report_scenario import STAGES, campaign, finish, keep_result, simulate
 
 import thrifty as th
 from thrifty.campaign.table import table_hash

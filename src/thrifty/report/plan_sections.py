@@ -91,12 +91,12 @@ def tradeoff_section(facts: Facts) -> Section:
     marked = [[clean(cell) + (f" · {word}" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
               for row, line in zip(table, body, strict=True)]  # fmt: skip
     each, plain = (cost_text(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
+    how = "Chosen" if facts.frozen else "By default"
     lead = [
         f"{_most(table)} A penalty makes runs cheaper and worth less; the product of the two is what a fixed"
         f" budget buys, and no penalty can lift it above the ceiling of {table.ceiling:.2f}.",
-        f"{'Chosen' if facts.frozen else 'By default'}: {clean(chosen.label)}. A run is expected to cost {each} instead"
-        f" of {plain} and counts as {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective"
-        " run.",
+        f"{how}: {clean(chosen.label)}. A run is expected to cost {each} instead of {plain} and counts as"
+        f" {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective run.",
     ]
     what = (
         f"Gain against effective share for {len(table)} penalties with the ceiling {table.ceiling:.2f}, and effective"
