@@ -57,7 +57,7 @@ def write(
         ...     return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     c = th.Campaign(folder + "/toy", simulate, th.Uniform(0, 4), seed=1, cost="reported")
-        ...     _ = c.pilot(20, engine=th.Inline(), progress="quiet")
+        ...     _ = c.pilot(12, engine=th.Inline(), progress="quiet")
         ...     page = write(folder + "/report.html", folder + "/toy")
         ...     "Only the pilot has run" in page.read_text(encoding="utf-8")
         True
