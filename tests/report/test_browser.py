@@ -85,9 +85,8 @@ def test_the_watch_would_notice(pages, tmp_path):
     assert any("example.invalid" in url for url in urls)
 
 
-@pytest.mark.parametrize("stage", ["inferred", "pilot"])
-def test_fits_a_phone(pages, tmp_path, stage):
-    assert widths(pages[stage], tmp_path / "b", width=390) == [390, 390]
+def test_fits_a_phone(pages, tmp_path):
+    assert widths(pages["inferred"], tmp_path / "b", width=390) == [390, 390]
 
 
 def test_the_measure_would_notice(pages, tmp_path):

@@ -162,8 +162,9 @@ def test_nothing_in_the_folder_is_executed(hostile, tmp_path):
     np.save(hostile / "infer" / "abc" / "x.npy", np.array([Evil()], dtype=object), allow_pickle=True)
     arguments = [str(hostile), str(tmp_path / "r.html")]
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED, *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+        [sys.executable, "-P", "-c", WATCHED, *arguments],  # -P: like the installed command, no import from here
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
     assert not list(hostile.rglob("PWNED"))

@@ -170,7 +170,7 @@ def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
 
 
 def test_live_reports_load_themselves_again(stages, tmp_path):
-    page = write(tmp_path / "live.html", stages["pilot"], live=True).read_text(encoding="utf-8")
+    page = write(tmp_path / "live.html", stages["empty"], live=True).read_text(encoding="utf-8")
     assert '<meta http-equiv="refresh" content="30">' in page and "<strong>Running.</strong>" in page
 
 
@@ -208,7 +208,7 @@ def test_a_damaged_result_does_not_hide_the_campaign(stages, tmp_path):
     import shutil
 
     folder = tmp_path / "toy"
-    shutil.copytree(stages["pilot"], folder)
+    shutil.copytree(stages["empty"], folder)
     shutil.copytree(stages["inferred"] / "infer", folder / "infer")
     (folder / "infer" / "abc" / "samples.npz").write_bytes(b"spoilt")
     text = write(tmp_path / "r.html", folder).read_text(encoding="utf-8")

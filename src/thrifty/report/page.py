@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from jinja2 import Environment, StrictUndefined, Template
+
 from thrifty.campaign.table import table_hash
 from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference
@@ -157,9 +159,7 @@ def _digest(facts: Facts) -> str:
         return ""
 
 
-def _template() -> Any:
-    from jinja2 import Environment, StrictUndefined
-
+def _template() -> Template:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(_resource("page.html"))
 
