@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.identity import StoredPrior
@@ -45,11 +46,11 @@ class Session:
 class Stamps:
     """When and where each finished run ended (n,), with its wall seconds, attempt, status, error and limit policy."""
 
-    index: Array
+    index: npt.NDArray[np.int64]
     finished: Array
     wall: Array
     host: list[str]
-    attempt: Array
+    attempt: npt.NDArray[np.int64]
     status: list[str]
     error: list[str]
     policy: list[str]

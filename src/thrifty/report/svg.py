@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
 WIDE = 5.2  # inches: shrunk to a phone, letters of a wider figure would be too small to read
 _REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
-_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
+_SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
 
 
 @dataclass(frozen=True)
