@@ -15,7 +15,8 @@ ANSWERS = {"trust": "Yes", "with care": "With care", "do not trust": "No"}
 _SUPPORT = ("sbc", "local_ess", "coverage", "predictive", "weights")  # what speaks for an answer, best first
 _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", "predictive": "Predictive",
           "weights": "Weights", "tarp": "Calibration", "local_c2st": "At the observation",
-          "misspecification": "Model", "cost_model": "Cost model"}  # fmt: skip
+          "misspecification": "Model", "cost_model": "Cost model",
+          "data_use": "Use of the data"}  # fmt: skip
 
 
 @dataclass(frozen=True)
