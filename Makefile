@@ -5,14 +5,15 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test test-all check format bench clean
+.PHONY: help demo test test-all check format bench docs clean
 
 help:
-	@echo "make demo      plan a cost-aware campaign on a built-in model, and look at it"
+	@echo "make demo      the whole journey on a built-in model: quote, kill, resume, posterior, report"
 	@echo "make test      the test suite (minutes)"
 	@echo "make test-all  with full counts and long sweeps"
 	@echo "make check     ruff (format, lint) and pyright"
 	@echo "make bench     benchmarks, as ratios within one run"
+	@echo "make docs      the documentation site, into site/"
 
 # A half-made environment is thrown away: .ready is written last.
 $(READY): pyproject.toml constraints.txt
@@ -44,6 +45,11 @@ format: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,bench]"
 	@for script in benchmarks/*.py; do case $$script in *oracles.py) ;; *) echo "== $$script"; $(ONE_THREAD) $(BIN)/python $$script || exit 1;; esac; done
+
+docs: $(READY)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,docs]"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis build dist site

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.plots.style import COLOURS, GREY, LIGHT, labels, legend, new, parameter_names
+from thrifty.plots.style import COLOURS, GREY, LIGHT, labels, legend, new, parameter_names, plain_ticks
 from thrifty.priors import as_prior
 from thrifty.types import Array, Cost
 
@@ -137,18 +137,10 @@ def _trend(ax: Axes, values: Array, ratio: Array) -> None:
     errors = np.array([ratio[b].std() / np.sqrt(len(b)) for b in bins])
     ax.errorbar(centres, means, 2 * errors, color=COLOURS[1], lw=1.4, marker="o", ms=3, capsize=2, label="mean ± 2 se")
     ax.set_yscale("log")
-    _plain_ticks(ax)
-    ax.set_ylim(*np.quantile(ratio, [0.002, 0.998]) * np.array([0.8, 1.25]))
+    low, high = np.quantile(ratio, [0.002, 0.998]) * np.array([0.8, 1.25])
+    plain_ticks(ax.yaxis, high / low)
+    ax.set_ylim(low, high)
     legend(ax)
-
-
-def _plain_ticks(ax: Axes) -> None:
-    """0.5, 1 and 2 instead of powers of ten."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Where the cost goes") -> Figure:

@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.plots.style import COLOURS, GREY, density, labels, legend, new, parameter_names, span, weighted
+from thrifty.plots.style import (
+    COLOURS,
+    GREY,
+    density,
+    labels,
+    legend,
+    new,
+    parameter_names,
+    plain_ticks,
+    span,
+    weighted,
+)
 from thrifty.types import Proposal
 
 if TYPE_CHECKING:
@@ -104,6 +115,7 @@ def weights(health: WeightHealth) -> Figure:
     ax.axvline(1, color=GREY, lw=1.2)
     if high / low > 3:
         ax.set_xscale("log")
+        plain_ticks(ax.xaxis, high / low)
     labels(ax, "weight / mean weight", "runs", f"{health.n:,} runs count as {health.ess:,.0f}")
     ax = axes[0, 1]
     heaviest = np.sort(health.weights)[::-1]

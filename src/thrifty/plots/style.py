@@ -14,6 +14,7 @@ from thrifty.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, in an order in which neighbours differ in lightness
@@ -51,6 +52,15 @@ def labels(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
 def legend(ax: Axes, **place: Any) -> None:
     """A frameless legend."""
     ax.legend(frameon=False, fontsize=8, **place)
+
+
+def plain_ticks(axis: Axis, ratio: float) -> None:
+    """0.5, 1 and 2 on a logarithmic axis instead of powers of ten; only decades where it spans many."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def weighted(draws: npt.ArrayLike, log_weights: npt.ArrayLike | None, name: str) -> Sample:

@@ -1,0 +1,277 @@
+"""The numbers of a folder. Everything is read, nothing is executed or changed, and every row is checked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.campaign.campaign import Campaign
+from thrifty.campaign.identity import StoredPrior
+from thrifty.campaign.plan import PILOTS_PER_PARAMETER
+from thrifty.campaign.planner import cost_kind, unit_of
+from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
+from thrifty.campaign.rows import RUNS
+from thrifty.campaign.status import Status, make_status
+from thrifty.campaign.store import Store
+from thrifty.costs import FittedCost, cost_from_dict, fit_cost
+from thrifty.errors import DamagedStoreError, ThriftyError
+from thrifty.penalties import Constant, Power
+from thrifty.proposals import CostAware, weighting_from_dict
+from thrifty.report.content import clean, labels
+from thrifty.tradeoff import Row, Tradeoff, tradeoff
+from thrifty.types import Array, Penalty, Prior, Simulations
+
+POWERS = (0, 0.25, 0.5, 1, 2)
+
+
+@dataclass(frozen=True)
+class Session:
+    """One driver of the campaign: when it began, how long it is known to have lived, where."""
+
+    started: float
+    elapsed: float
+    host: str
+    pid: int
+    engine: str
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """When and where each finished run ended (n,), with its wall seconds, attempt, status, error and limit policy."""
+
+    index: npt.NDArray[np.int64]
+    finished: Array
+    wall: Array
+    host: list[str]
+    attempt: npt.NDArray[np.int64]
+    status: list[str]
+    error: list[str]
+    policy: list[str]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a folder holds, and what follows from it.
+
+    Attributes:
+        folder: The campaign's folder.
+        settings: As frozen in the store.
+        status: Where the campaign stands.
+        table: All admitted rows, outputs included.
+        log_weights: Joint weights of those rows (n,).
+        cost: Measured cost in `unit` (n,).
+        pilot: Which rows are pilots (n,).
+        parts, blocks: Frozen proposals and committed blocks.
+        sessions, stamps: Who drove when, what ended when.
+        prior: The prior, or what is known of it.
+        scale: Price of one measured unit.
+    """
+
+    folder: Path
+    settings: dict[str, Any]
+    status: Status
+    table: Table
+    log_weights: Array
+    cost: Array
+    pilot: np.ndarray
+    parts: dict[int, tuple[str, dict[str, Any]]]
+    blocks: list[dict[str, Any]]
+    sessions: list[Session]
+    stamps: Stamps
+    prior: Prior
+    scale: float = 1.0
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names, as they are."""
+        return tuple(self.prior.names)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Parameter names for figures."""
+        return labels(self.names)
+
+    @property
+    def unit(self) -> str:
+        """Unit of cost."""
+        return clean(self.status.unit, 20)
+
+    @property
+    def done(self) -> np.ndarray:
+        """Rows with a run (n,)."""
+        return self.table.done
+
+    @property
+    def ok(self) -> np.ndarray:
+        """Rows that finished with finite output (n,)."""
+        return self.table.status == "ok"
+
+    @property
+    def knows_prior(self) -> bool:
+        """Whether the folder holds the prior as numbers."""
+        return not isinstance(self.prior, StoredPrior)
+
+    def command(self, verb: str, *more: str) -> str:
+        """What to type to go on."""
+        return " ".join(["thrifty", verb, shlex.quote(clean(self.folder)), *more])
+
+    @cached_property
+    def part(self) -> int | None:
+        """Number of the latest planned part, None while there is no plan."""
+        planned = [block["part"] for block in self.blocks if block["mode"] != "pilot"]
+        return planned[-1] if planned else None
+
+    @property
+    def frozen(self) -> bool:
+        """Whether a plan has frozen a cost model; before that the report shows what a plan would use."""
+        return self.part is not None
+
+    @cached_property
+    def model(self) -> FittedCost | None:
+        """The cost model of the latest plan; before a plan, that of the pilot; None while there are too few pilots."""
+        if self.part is not None:
+            recipe = self.parts[self.part][1]
+            if isinstance(recipe.get("cost"), dict):
+                return cost_from_dict(recipe["cost"])
+        kept = self.settings.get("cost_model")
+        if isinstance(kept, dict):
+            return cost_from_dict(kept)
+        usable = np.isin(self.table.status, ("ok", "invalid")) & np.isfinite(self.cost) & (self.cost > 0)
+        if self.part is not None or usable.sum() < max(20, PILOTS_PER_PARAMETER * len(self.names)):
+            return None
+        return fit_cost(self.table.theta[usable], self.cost[usable] / self.scale, unit=self.unit)
+
+    @cached_property
+    def proposal(self) -> CostAware | None:
+        """The cost-aware proposal of the latest plan; None for plain sampling and for generations of SMC."""
+        if self.part is None or self.parts[self.part][0] != "cost_aware" or not self.knows_prior:
+            return None
+        made = weighting_from_dict(self.parts[self.part][1], self.prior)
+        return made if isinstance(made, CostAware) else None
+
+    @cached_property
+    def trade(self) -> tuple[Tradeoff, Row] | None:
+        """The trade-off, with the row that was chosen, or before a plan the row that would be."""
+        if self.model is None or not self.knows_prior:
+            return None
+        powers: list[Any] = list(POWERS)
+        if not self.frozen:
+            table = tradeoff(self.prior, self.model, powers)
+            return table, table[powers.index(0.5) if table.worthwhile else 0]
+        chosen: Penalty = Constant() if self.proposal is None else self.proposal.penalty
+        k = 0.0 if self.proposal is None else chosen.k if isinstance(chosen, Power) else None
+        if k not in powers:
+            powers.append(chosen)
+        table = tradeoff(self.prior, self.model, powers)
+        return table, table[powers.index(k) if k in powers else len(powers) - 1]
+
+    @cached_property
+    def simulations(self) -> Simulations | None:
+        """The finished runs with their weights, whatever is missing or failed; None before the first."""
+        done = self.done
+        if not done.any() or not np.isfinite(self.log_weights[done]).any():
+            return None
+        return Simulations(
+            theta=self.table.theta[done], x=self.table.x[done], log_weights=self.log_weights[done],
+            cost=self.cost[done], status=self.table.status[done], index=self.table.index[done],
+            m=int(self.settings["m"]), unit=self.unit,
+        )  # fmt: skip
+
+
+def gather(folder: Path) -> Facts:
+    """Read a campaign.
+
+    Raises:
+        CampaignError: A02, there is none; DamagedStoreError where rows fail their checksum or cannot be meant.
+    """
+    try:
+        return _gathered(folder)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, ThriftyError):
+            raise
+        raise DamagedStoreError(
+            f"{clean(folder)} holds values that no campaign has ({type(error).__name__}: {clean(error, 100)})",
+            code="V03",
+        ) from None
+
+
+def _gathered(folder: Path) -> Facts:
+    campaign = Campaign.open(folder)
+    store = Store.open(folder, readonly=True)
+    try:
+        settings = store.settings()
+        table = read_table(store, dim=campaign.prior.dim)
+        parts, blocks, elapsed = store.parts(), store.blocks(), store.totals()["elapsed"]
+        sessions, stamps = _sessions(store), _stamps(store)
+    finally:
+        store.close()
+    kind, scale = cost_kind(settings, campaign.price)
+    cost = table.cost(kind) * scale
+    weights = np.empty(0)
+    if len(table.index):
+        weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_factor(table)
+    pilots = [range(b["first"], b["first"] + b["n"]) for b in blocks if b["mode"] == "pilot"]
+    return Facts(
+        folder=folder,
+        settings=settings,
+        status=make_status(
+            str(folder), table, cost=cost, log_weights=weights, settings=settings, elapsed=elapsed,
+            unit=unit_of(settings),
+        ),
+        table=table,
+        log_weights=weights,
+        cost=cost,
+        pilot=np.array([any(index in run for run in pilots) for index in table.index.tolist()], dtype=bool),
+        parts=parts,
+        blocks=blocks,
+        sessions=sessions,
+        stamps=stamps,
+        prior=campaign.prior,
+        scale=scale,
+    )  # fmt: skip
+
+
+def _sessions(store: Store) -> list[Session]:
+    rows = store.db.execute("SELECT started, elapsed, host, pid, note FROM sessions ORDER BY id").fetchall()
+    return [
+        Session(float(started), float(elapsed), clean(host, 80), int(pid), clean(note, 40))
+        for started, elapsed, host, pid, note in rows
+        if isinstance(started, int | float) and isinstance(elapsed, int | float) and isinstance(pid, int)
+    ]
+
+
+def _stamps(store: Store) -> Stamps:
+    columns = ("idx", "finished", "wall", "host", "attempt", "status", "error", "policy")
+    place = {name: RUNS.index(name) for name in columns}
+    rows = list(store.run_rows())
+    column = {name: [row[at] for row in rows] for name, at in place.items()}
+    return Stamps(
+        index=np.array(column["idx"], dtype=np.int64),
+        finished=np.array(column["finished"], dtype=np.float64),
+        wall=np.array(column["wall"], dtype=np.float64),
+        host=[clean(host, 80) for host in column["host"]],
+        attempt=np.array(column["attempt"], dtype=np.int64),
+        status=[str(status) for status in column["status"]],
+        error=[str(error or "") for error in column["error"]],
+        policy=[str(policy or "") for policy in column["policy"]],
+    )
+
+
+def policies(stamps: Stamps) -> list[str]:
+    """The time-limit policies that runs were made under, in words."""
+    found = []
+    for text in dict.fromkeys(policy for policy in stamps.policy if policy):
+        try:
+            rule = json.loads(text)
+            found.append(f"{float(rule['seconds']):g} s, {clean(rule['on_timeout'], 20)}")
+        except (ValueError, LookupError, TypeError):
+            found.append("unreadable")
+    return found

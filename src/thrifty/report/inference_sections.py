@@ -1,0 +1,190 @@
+"""What the page says of the posterior: draws, predictive, calibration."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thrifty import plots
+from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
+from thrifty.diagnostics.diagnosis import _held_out
+from thrifty.errors import DataError
+from thrifty.posteriors import load_posterior
+from thrifty.report.content import Drawing, Grid, Section, clean, labels
+from thrifty.report.gather import Facts
+from thrifty.results import Result, read_results
+from thrifty.types import Simulations
+from thrifty.weights import normalise, quantile
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAIRS, DRAWS = 300, 100  # as in th.diagnose
+PATIENCE = 20.0  # seconds that drawing the calibration may take: MCMC posteriors would take minutes
+MOST = 6  # parameters in the pair plot: more are too small to read
+LEAST = 50  # pairs below which a calibration curve says nothing
+_LIKELY = {"trust": "yes", "with care": "with care", "do not trust": "no"}
+
+
+def inferred(folder: Path) -> tuple[Result, ...]:
+    """Results kept in the folder, oldest first."""
+    return read_results(folder)
+
+
+def loaded(facts: Facts, result: Result) -> Any | None:
+    """The posterior of a result from plain numbers, or None where the folder holds none."""
+    if result.posterior_path is None:
+        return None
+    return load_posterior(result.posterior_path, **({"prior": facts.prior} if facts.knows_prior else {}))
+
+
+def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
+    """Pair plot with the prior, quantiles, and the predictive distribution at the observation."""
+    key, title = "posterior", "Posterior"
+    if not results:
+        return Section(key, title, missing="Nothing has been inferred yet.", command=_infer(facts))
+    last = results[-1]
+    weights = last.log_weights
+    size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
+    lead = [
+        f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
+        f" {_numbers(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}.",
+    ]
+    prior = facts.prior if facts.knows_prior else None
+    figure = _pairs(last, prior)
+    what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
+    drawings = [Drawing(figure, "Posterior", what, whole=True)]
+    notes = [f"The first {MOST} of {len(last.names)} parameters are drawn."] if len(last.names) > MOST else []
+    if posterior is None:
+        notes.append("The posterior itself is not kept in the folder, so support and predictive are not drawn.")
+    else:
+        more, words = _predictive(facts, last, posterior)
+        drawings += more
+        lead += words[:1] if more else []
+        notes += words[1:] if more else words
+    return Section(key, title, lead, drawings, _tables(results), notes)
+
+
+def _predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
+    """Support and predictive at the observation, from the pool; or why they cannot be had."""
+    if facts.simulations is None:
+        return [], ["No run has finished that could support the posterior."]
+    prior = facts.prior if facts.knows_prior else None
+    try:
+        seen = predictive(posterior, _labelled(facts), result.x_o, prior=prior)
+        support = local_ess(posterior, facts.simulations, result.x_o, prior=prior)
+    except (DataError, NotImplementedError) as error:
+        return [], [f"Support and predictive are not drawn: {clean(getattr(error, 'what', error))}."]
+    words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
+    drawing = Drawing(plots.predictive(seen, most=6), "Posterior predictive", words)
+    note = "Predictive: the pool's own runs, weighted to the posterior; at most six statistics, least likely first."
+    return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {seen.reason}.", note]
+
+
+def _pairs(result: Result, prior: Any) -> Figure:
+    """Pair plot of the first parameters, with the prior where all of them fit."""
+    shown = slice(0, MOST)
+    names = labels(result.names)
+    prior = prior if len(names) <= MOST else None
+    return plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
+
+
+def _infer(facts: Facts) -> str:
+    return facts.command("infer", "--observed", "FILE")
+
+
+def _labelled(facts: Facts) -> Simulations:
+    assert facts.simulations is not None
+    return replace(facts.simulations, names=facts.labels)
+
+
+def _tables(results: tuple[Result, ...]) -> list[Grid]:
+    last = results[-1]
+    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+    zeros = np.zeros(len(last.samples)) if last.log_weights is None else last.log_weights
+    table = np.array([quantile(column, levels, zeros) for column in last.samples.T])
+    body = [[clean(name, 60), *(f"{value:.4g}" for value in row)] for name, row in zip(last.names, table, strict=True)]
+    grids = [Grid(["parameter", *(f"{level:.0%}" for level in levels)], body, "Quantiles of the posterior")]
+    if len(results) > 1:
+        lines = [
+            [clean(r.name, 60), clean(r.method, 40), f"{len(r.samples):,}", f"{r.seconds:.1f}", clean(r.created, 25),
+             clean((r.diagnosis or {}).get("verdict", "not checked"), 20)]
+            for r in results
+        ]  # fmt: skip
+        head = ["name", "method", "draws", "seconds", "made", "verdict"]
+        grids.append(Grid(head, lines, "All results in this folder; the last is shown", mark=len(results) - 1))
+    return grids
+
+
+def _numbers(values: np.ndarray, most: int = 6) -> str:
+    flat = np.asarray(values, dtype=np.float64).ravel()
+    shown = ", ".join(f"{value:.4g}" for value in flat[:most])
+    return f"({shown}{', …' if len(flat) > most else ''})"
+
+
+def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any, *, live: bool) -> Section:
+    """All checks in a table; ranks and coverage with bands, drawn again from the posterior that the folder holds."""
+    key, title = "calibration", "Calibration and checks"
+    if not results:
+        words = "Calibration judges a posterior; there is none yet."
+        return Section(key, title, missing=words, command=_infer(facts))
+    tables = _checks(results[-1])
+    lead = [
+        "Checks carry the weights of the campaign: held-out runs stand for the prior, whatever they were drawn from."
+    ]
+    if not tables:
+        lead.append("No check was made when this posterior was inferred.")
+    if live or posterior is None or facts.simulations is None:
+        why = "while the campaign runs" if live else "since the folder does not hold the posterior"
+        return Section(key, title, lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
+    notes: list[str] = []
+    runs = _held_out(posterior, _labelled(facts), None, notes).valid()
+    pairs = _affordable(posterior, runs, results[-1])
+    if pairs < LEAST:
+        notes.append(f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {PATIENCE:.0f} s.")
+        return Section(key, title, lead, tables=tables, notes=notes)
+    drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=_has_density(posterior, runs, results[-1]))
+    checks = [sbc(drawn)] + ([coverage(drawn)] if drawn.density is not None else [])
+    if len(checks) > 1:
+        held = [f"{level:.0%}: {checks[1].at(level)[0][0]:.0%}" for level in (0.5, 0.8, 0.95)]
+        lead.append(f"Held-out parameters inside the regions of stated size: {', '.join(held)}.")
+    what = "; ".join(f"{check.name}: {clean(check.reason)}" for check in checks)
+    figure = plots.calibration(*checks)
+    return Section(key, title, lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
+
+
+def _checks(result: Result) -> list[Grid]:
+    rows = (result.diagnosis or {}).get("checks") or []
+    body = [
+        [clean(row.get("name", ""), 40), _LIKELY.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
+         clean(row.get("reason", ""), 300)]
+        for row in rows
+        if isinstance(row, dict)
+    ]  # fmt: skip
+    notes = (result.diagnosis or {}).get("notes") or []
+    body += [["note", "", clean(note, 300)] for note in notes]
+    return [Grid(["check", "trust it?", "why"], body, words=3)] if body else []
+
+
+def _affordable(posterior: Any, runs: Simulations, result: Result) -> int:
+    """Pairs that fit into the patience, from the time of three calls."""
+    if len(runs) < LEAST:
+        return 0
+    posterior.sample(DRAWS, result.x_o, seed=0)  # the first call may compile
+    began = time.perf_counter()
+    for seed in range(3):
+        posterior.sample(DRAWS, result.x_o, seed=seed)
+    each = (time.perf_counter() - began) / 3
+    return int(min(PAIRS, PATIENCE / max(each, 1e-9)))
+
+
+def _has_density(posterior: Any, runs: Simulations, result: Result) -> bool:
+    try:
+        posterior.log_prob(runs.theta[:2], result.x_o)
+    except (AttributeError, NotImplementedError):
+        return False
+    return True

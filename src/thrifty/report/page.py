@@ -1,0 +1,196 @@
+"""Put the page together and write it in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from thrifty.campaign.table import table_hash
+from thrifty.errors import StorageError, ThriftyError
+from thrifty.report import inference_sections as inference
+from thrifty.report import plan_sections as plan
+from thrifty.report import run_sections as run
+from thrifty.report.content import Section, clean
+from thrifty.report.gather import Facts, gather
+from thrifty.report.svg import picture
+from thrifty.report.verdict import judge
+from thrifty.results import Result
+from thrifty.version import __version__
+
+REFRESH = 30  # seconds between reloads of a live report
+Builder = Callable[[], Section]
+
+
+def write(
+    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    live: bool = False,
+    command: str | None = None,
+) -> Path:
+    """Write the report of a run folder: one HTML file without scripts that needs no network.
+
+    Works at every stage; what is not there yet is named, with the command that makes it. The file is replaced in one
+    step, so that a reader never sees half of it. Nothing found in the folder is executed, and every word from it
+    is escaped.
+
+    Args:
+        path: The file to write.
+        folder: The run folder.
+        live: Say that the campaign runs and let the browser load the page again every 30 seconds; figures that take
+            longer than seconds are left out.
+        command: The command line that asked for the report, for its provenance.
+
+    Returns:
+        The path written.
+
+    Example:
+        >>> import tempfile
+        >>> def simulate(theta, rng):
+        ...     return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     c = th.Campaign(folder + "/toy", simulate, th.Uniform(0, 4), seed=1, cost="reported")
+        ...     _ = c.pilot(12, engine=th.Inline(), progress="quiet")
+        ...     page = write(folder + "/report.html", folder + "/toy")
+        ...     "Only the pilot has run" in page.read_text(encoding="utf-8")
+        True
+    """
+    target = Path(path)
+    html = render(Path(folder), live=live, command=command)
+    _replace(target, html)
+    return target
+
+
+def render(folder: Path, *, live: bool, command: str | None) -> str:
+    """The page as text."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what matters of them is on the page: failed mass, weights, missing runs
+        facts = gather(folder)
+        results, damage = _results(folder)
+        sections = _sections(facts, results, damage, live=live, command=command)
+        verdict = judge(facts, results)
+        pictures = {
+            (s.key, i): picture(drawing, f"{s.key}-{i}") for s in sections for i, drawing in enumerate(s.drawings)
+        }
+    return _template().render(
+        title=clean(folder.resolve().name or folder, 120),
+        facts=facts,
+        state=clean(facts.status.state),
+        verdict=verdict,
+        sections=sections,
+        pictures=pictures,
+        live=live,
+        refresh=REFRESH,
+        made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        version=__version__,
+        css=_resource("page.css"),
+    )
+
+
+def _results(folder: Path) -> tuple[tuple[Result, ...], str]:
+    """Results, or what is wrong with them: a damaged result must not hide the campaign."""
+    try:
+        return inference.inferred(folder), ""
+    except ThriftyError as error:
+        return (), error.what
+
+
+def _sections(
+    facts: Facts, results: tuple[Result, ...], damage: str, *, live: bool, command: str | None
+) -> list[Section]:
+    posterior, lost = _posterior(facts, results)
+    seconds = results[-1].seconds if results else 0.0
+    calibration = partial(inference.calibration_section, facts, results, posterior, live=live)
+    builders: list[tuple[str, str, Builder]] = [
+        ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
+        ("calibration", "Calibration and checks", calibration),
+        ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
+        ("cost", "What a run costs", partial(plan.cost_section, facts)),
+        ("trade-off", "What cost-awareness can be worth here", partial(plan.tradeoff_section, facts)),
+        ("proposal", "Where it draws, and the self-check", partial(plan.proposal_section, facts)),
+        ("weights", "Weights", partial(plan.weights_section, facts, results)),
+        ("failures", "Failures", partial(run.failures_section, facts)),
+        ("timeline", "Timeline", partial(run.timeline_section, facts)),
+        ("provenance", "Provenance", partial(run.provenance_section, facts, _digest(facts), command)),
+    ]  # fmt: skip
+    sections = [_built(key, title, build) for key, title, build in builders]
+    trouble = [clean(text) for text in (damage, lost) if text]
+    if trouble:
+        sections[0] = Section("posterior", "Posterior", sections[0].lead, sections[0].drawings, sections[0].tables,
+                              [*sections[0].notes, *trouble], sections[0].missing, sections[0].command)  # fmt: skip
+    return sections
+
+
+def _posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
+    """The latest posterior, or why it cannot be used here."""
+    try:
+        return (inference.loaded(facts, results[-1]), "") if results else (None, "")
+    except (ThriftyError, LookupError, TypeError, ValueError) as error:
+        return None, f"The posterior cannot be loaded here: {getattr(error, 'what', error)}"
+
+
+def _built(key: str, title: str, build: Builder) -> Section:
+    """A section; one that cannot be made says why and leaves the others alone."""
+    try:
+        return build()
+    except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        words = getattr(error, "what", "") or f"{type(error).__name__}: {error}"
+        return Section(key, title, missing=f"This part could not be made: {clean(words)}")
+
+
+def _digest(facts: Facts) -> str:
+    """Hash of the table, where it is complete: the same for every campaign with this seed, prior, plan and code."""
+    from dataclasses import replace
+
+    if facts.simulations is None or facts.status.pending:
+        return ""
+    try:
+        return table_hash(replace(facts.simulations, names=()))
+    except ThriftyError:
+        return ""
+
+
+def _template() -> Template:
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_resource("page.html"))
+
+
+def _resource(name: str) -> str:
+    from importlib.resources import files
+
+    return files("thrifty.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write beside the target, then rename over it."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}", code="V06", fix="choose another file with --out"
+        ) from None
+
+
+def _umask() -> int:
+    """The process's mask: a temporary file is private, a report is as public as its neighbours."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

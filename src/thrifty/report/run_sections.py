@@ -1,0 +1,165 @@
+"""What the page says of the runs: failures, work over time, and where everything came from."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+import time
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+from thrifty.campaign.failures import describe_where
+from thrifty.campaign.tally import amount
+from thrifty.report.content import Drawing, Grid, Section, clean
+from thrifty.report.drawings import failures, timeline
+from thrifty.report.gather import Facts, policies
+from thrifty.version import __version__
+
+CITATION = (
+    "A. Bharti, D. Huang, S. Kaski, F.-X. Briol: Cost-aware simulation-based inference. Proceedings of the 28th"
+    " International Conference on Artificial Intelligence and Statistics (AISTATS), 2025."
+)
+_LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "zuko", "matplotlib")
+_CAUSES = 8  # different errors listed
+_MAPPED = 3  # failures from which on a map says something
+
+
+def failures_section(facts: Facts) -> Section:
+    """Failed runs by cause, the prior mass they stand for, the policy on time limits, and a map."""
+    key, title = "failures", "Failures"
+    if not facts.done.any():
+        return Section(key, title, missing="No run has finished.", command=facts.command("run"))
+    failed = facts.done & ~facts.ok
+    limits = policies(facts.stamps)
+    rule = f"Time limit: {'; '.join(limits)}." if limits else "No time limit was set."
+    if not failed.any():
+        return Section(key, title, [f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
+    where = describe_where(facts.table.theta[facts.done], failed[facts.done], tuple(clean(n, 40) for n in facts.names))
+    lead = [
+        f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They stand for"
+        f" {facts.status.failed_mass:.2%} of the prior mass; above 1 % the posterior is conditional on finishing."
+        f" {rule}",
+        "A failed run is never drawn again with other noise or replaced: that would bias the posterior.",
+    ]
+    drawings = []
+    if _MAPPED <= failed.sum() < facts.done.sum():
+        theta = facts.table.theta[facts.done]
+        figure = failures(theta, failed[facts.done], facts.labels)
+        what = f"Failed and finished runs over the parameters that tell them apart best; {int(failed.sum())} failed"
+        drawings.append(Drawing(figure, "Where runs fail", what))
+    return Section(key, title, lead, drawings, [_causes(facts, failed)])
+
+
+def _causes(facts: Facts, failed: np.ndarray) -> Grid:
+    """Failed runs by status and error, with counts, prior mass and one index to replay."""
+    text = dict(zip(facts.stamps.index.tolist(), facts.stamps.error, strict=True))
+    weights = np.where(np.isfinite(facts.log_weights), np.exp(facts.log_weights - np.nanmax(facts.log_weights)), 0.0)
+    total = weights[facts.done].sum()
+    groups: dict[tuple[str, str], list[int]] = {}
+    for row in np.flatnonzero(failed):
+        error = text.get(int(facts.table.index[row]), "")
+        lines = [line for line in error.strip().splitlines() if line.strip()]
+        cause = re.sub(r"\d+(\.\d+)?(e[+-]?\d+)?", "#", clean(lines[-1] if lines else "", 160))
+        groups.setdefault((str(facts.table.status[row]), cause), []).append(int(row))
+    ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
+    body = [
+        [status, cause or "no message", f"{len(rows):,}", f"{weights[rows].sum() / total:.2%}",
+         str(int(facts.table.index[rows[0]]))]
+        for (status, cause), rows in ordered[:_CAUSES]
+    ]  # fmt: skip
+    rest = sum(len(rows) for _, rows in ordered[_CAUSES:])
+    body += [["others", f"{len(ordered) - _CAUSES} other messages", f"{rest:,}", "", ""]] if rest else []
+    header = ["status", "last line of the error (numbers as #)", "runs", "prior mass", "for example index"]
+    return Grid(header, body, words=2)
+
+
+def timeline_section(facts: Facts) -> Section:
+    """Drivers and runs under way, from the stamps that the store keeps."""
+    key, title = "timeline", "Timeline"
+    stamps = facts.stamps
+    if not len(stamps.finished) or not facts.sessions:
+        return Section(key, title, missing="No run has finished.", command=facts.command("run"))
+    hosts = Counter(stamps.host)
+    repeated = int((stamps.attempt > 1).sum())
+    lead = [
+        f"{len(facts.sessions)} driver sessions, {amount(sum(s.elapsed for s in facts.sessions), 's')} in all, on"
+        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {amount(float(stamps.wall.sum()), 's')} of run time."
+        f" {repeated:,} runs were started again after a worker died or a limit was extended.",
+    ]
+    body = [
+        [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), amount(s.elapsed, "s"), s.engine, s.host,
+         str(s.pid)]
+        for s in facts.sessions[-12:]
+    ]  # fmt: skip
+    figure = timeline(facts.sessions[-30:], stamps)
+    what = f"When each of {len(facts.sessions)} drivers ran, and how many runs were under way on each host"
+    notes = [
+        "The store keeps host, end, duration and attempt of every run, not the worker: the lower figure counts runs"
+        " under way. Ends are stamped when a group of runs is committed (twice a second). A session that was killed"
+        " ends at its last commit."
+    ]
+    notes += ["The last 12 sessions are listed, the last 30 drawn."] if len(facts.sessions) > 12 else []
+    grid = Grid(["began (UTC)", "lasted", "engine", "host", "pid"], body, words=5)
+    return Section(key, title, lead, [Drawing(figure, "Drivers and runs under way", what)], [grid], notes)
+
+
+def provenance_section(facts: Facts, digest: str, command: str | None) -> Section:
+    """Versions, seed, hashes, the command, how to cite."""
+    settings = facts.settings
+    rows: list[list[str]] = [
+        ["folder", clean(facts.folder)],
+        ["command", clean(command) if command else "written from Python: thrifty.report.write"],
+        ["seed", clean(settings["seed"], 40)],
+        ["prior", _prior(settings["prior"])],
+        ["cost", f"{clean(settings['cost'], 20)}, unit {facts.unit}; {clean(settings['m'], 9)} realisation(s) a run"],
+        ["simulator", _simulator(settings.get("simulator"))],
+        ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs of one seed differed"],
+        ["table hash", digest or "no complete table yet"],
+        ["plans", _plans(facts)],
+        ["begun with", f"thrifty {_kept(settings, 'thrifty')}, store format {_kept(settings, 'format')}"],
+        ["this report", f"thrifty {__version__}, Python {platform.python_version()}, {sys.platform}; {_versions()}"],
+    ]  # fmt: skip
+    notes = [f"Note of the campaign: {clean(note)}" for note in facts.status.notes]
+    words = f"Please cite the paper whose method this is, and thrifty {__version__}: {CITATION}"
+    grid = Grid(["", ""], rows, words=2)
+    return Section("provenance", "Provenance", [words], tables=[grid], notes=notes)
+
+
+def _kept(settings: dict[str, Any], key: str) -> str:
+    return clean(settings.get(key, "?"), 20)
+
+
+def _prior(described: dict[str, Any]) -> str:
+    names, low, high = (described.get(key, []) for key in ("names", "low", "high"))
+    kind = clean((described.get("recipe") or {}).get("kind", "own object"), 40)
+    parts = [f"{clean(n, 40)} in [{clean(a, 12)}, {clean(b, 12)}]" for n, a, b in zip(names, low, high, strict=False)]
+    return f"{kind}: " + ", ".join(parts[:20]) + (" …" if len(parts) > 20 else "")
+
+
+def _simulator(parts: Any) -> str:
+    if not isinstance(parts, dict):
+        return "unknown"
+    shown = [f"{clean(name, 50)} {clean(value, 30)}" for name, value in list(parts.items())[:8]]
+    return "; ".join(shown) + (f"; and {len(parts) - 8} more" if len(parts) > 8 else "")
+
+
+def _plans(facts: Facts) -> str:
+    planned = [block for block in facts.blocks if block["mode"] != "pilot"]
+    words = [f"{facts.status.pilots:,} pilots"] if facts.status.pilots else []
+    words += [f"{block['n']:,} draws of part {block['part']} ({clean(block['mode'], 10)})" for block in planned[:6]]
+    words += [f"budget {clean(facts.status.budget, 40)}"] if facts.status.budget else []
+    return ", ".join(words) or "none yet"
+
+
+def _versions() -> str:
+    found = []
+    for name in _LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)

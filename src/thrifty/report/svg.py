@@ -1,0 +1,141 @@
+"""A matplotlib figure as inline SVG: one per panel, so that a phone shows them below each other at full size.
+
+Every id gets a prefix of its own, since all figures share one page; the style sheet that matplotlib writes into each
+SVG would act on the whole page and is taken out; texts stay texts, to be searched and read aloud.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from thrifty.report.content import Drawing, clean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
+WIDE = 5.2  # inches: shrunk to a phone, letters of a wider figure would be too small to read
+_REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
+_SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a key: what it says, and how it is drawn."""
+
+    text: str
+    colour: str
+    kind: str  # "line", "dashes" or "patch"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing ready for the page: its panels, its key, its words."""
+
+    panels: tuple[Markup, ...]
+    key: tuple[Entry, ...]
+    title: str
+    description: str
+    wide: bool = False  # scrolls on a phone instead of shrinking
+
+
+def picture(drawing: Drawing, prefix: str) -> Picture:
+    """Panels of a drawing as SVG with ids that begin with `prefix`."""
+    figure = drawing.figure
+    with _quiet():
+        key = () if drawing.whole else _key(figure)
+        panels = []
+        for i, (group, box) in enumerate([((), "tight")] if drawing.whole else _boxes(figure)):
+            if group:
+                _show_only(figure, group)
+            name = f"{prefix}{chr(97 + i % 26)}{i // 26 or ''}"
+            panels.append(_inline(_svg(figure, box), name, drawing.title, drawing.description))
+    wide = drawing.whole and figure.get_figwidth() > WIDE
+    return Picture(tuple(panels), key, drawing.title, drawing.description, wide)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Missing glyphs in somebody's parameter names are no reason to fail or to talk."""
+    import matplotlib
+
+    with warnings.catch_warnings(), matplotlib.rc_context(_SETTINGS):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _boxes(figure: Figure) -> list[tuple[Any, Any]]:
+    """Axes that are panels, each with the part of the figure it fills; colour bars belong to their panel."""
+    from matplotlib.transforms import Bbox
+
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")  # the layout stays as it was drawn
+    groups: list[list[Any]] = []
+    for ax in figure.axes:
+        if hasattr(ax, "_colorbar") and groups:
+            groups[-1].append(ax)
+        else:
+            groups.append([ax])
+    found = []
+    for group in groups:
+        box = Bbox.union([ax.get_tightbbox() for ax in group])
+        found.append((group, box.transformed(figure.dpi_scale_trans.inverted()).padded(0.06)))
+    return found
+
+
+def _show_only(figure: Figure, group: Any) -> None:
+    for ax in figure.axes:
+        ax.set_visible(ax in group)
+    for legend in figure.legends:
+        legend.set_visible(False)
+
+
+def _key(figure: Figure) -> tuple[Entry, ...]:
+    """The figure's legend as data, to be set in the page's own type."""
+    from matplotlib.colors import to_hex
+    from matplotlib.lines import Line2D
+
+    entries = []
+    for legend in figure.legends:
+        for handle, text in zip(legend.legend_handles, legend.get_texts(), strict=True):
+            if isinstance(handle, Line2D):
+                colour, kind = handle.get_color(), "dashes" if handle.is_dashed() else "line"
+            else:
+                colour, kind = handle.get_facecolor(), "patch"  # type: ignore[union-attr]
+            entries.append(Entry(clean(text.get_text().replace(r"\$", "$"), 80), to_hex(colour), kind))
+    return tuple(entries)
+
+
+def _svg(figure: Figure, box: Any) -> str:
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer, format="svg", bbox_inches=box, dpi=DPI, transparent=True, metadata={"Date": None, "Creator": None}
+    )
+    return buffer.getvalue()
+
+
+def _inline(text: str, prefix: str, title: str, description: str) -> Markup:
+    """The SVG element alone, with unique ids, a title, a description, and a width that never exceeds the page."""
+    body = text[text.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.S)
+    body = re.sub(r"<style type=\"text/css\">.*?</style>\s*", "", body, flags=re.S)
+    body = re.sub(r"<defs>\s*</defs>\s*", "", body)
+    head, inside = body.split(">", 1)
+    view = re.search(r'viewBox="([^"]+)"', head)
+    size = (view.group(1) if view else "0 0 400 300").split()
+    inside = _REFERENCE.sub(lambda match: match.group(1) + prefix + "-", inside)
+    labelled = f'role="img" aria-labelledby="{prefix}-t {prefix}-d"'
+    start = (
+        f'<svg viewBox="{" ".join(size)}" style="max-width:{float(size[2]) * 4 / 3:.0f}px" {labelled}>'
+        f'<title id="{prefix}-t">{escape(title)}</title><desc id="{prefix}-d">{escape(description)}</desc>'
+    )
+    return Markup(start + inside)  # matplotlib escapes every text it writes; the words above are escaped here
