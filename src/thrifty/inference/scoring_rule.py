@@ -18,10 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.distances import chunks, robust_spread
 from thrifty.inference.learning_rate import calibrated
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, realisations
 from thrifty.inference.sample_distances import squares
+from thrifty.inference.spread import chunks, robust_spread
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.types import Array, Prior, Simulations

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.distances import chunks
+from thrifty.inference.spread import chunks
 from thrifty.types import Array
 
 _LOG_2PI = float(np.log(2 * np.pi))

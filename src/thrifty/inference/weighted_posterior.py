@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from thrifty import weights as w
 from thrifty.errors import DataError, InferenceError
-from thrifty.inference.distances import chunks
+from thrifty.inference.spread import chunks
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, frozen, rows
 
