@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 import thrifty as th
 from thrifty.errors import CampaignError, ConfigError, DataError, InferenceError
@@ -86,33 +86,61 @@ def abc_truth(epsilon, sd=1.0):
     return mean, np.sqrt(p @ (grid - mean) ** 2)
 
 
-@pytest.mark.parametrize(("k", "known"), [(0.0, True), (0.5, True), (1.0, True), (2.0, True), (0.5, False)])
-def test_posterior_is_the_abc_posterior_at_its_tolerance(k, known, rng, seed):
-    method = SMCABC(Toy.prior, particles=300, penalty=th.Power(k), distance=th.distances.Euclidean([1.0]))
-    study = method.run(Toy(), [X_O], n=4_000, cost=cost if known else None, seed=seed)
-    post = study.posterior
-    mean, sd = abc_truth(post.epsilon)
-    assert post.ess > 200 and len(study.simulations) == 4_000
-    assert abs(post.mean[0] - mean) < 5 * post.mean_se[0]
-    assert abs(post.sd[0] - sd) < 5 * post.sd_se[0]
+def test_posterior_is_the_abc_posterior_at_its_tolerance(seed):
+    """Mean and sd under every penalty and with a learned cost: ten numbers, jointly at the level of three errors."""
+    z = []
+    for i, (k, known) in enumerate([(0.0, True), (0.5, True), (1.0, True), (2.0, True), (0.5, False)]):
+        method = SMCABC(Toy.prior, particles=300, penalty=th.Power(k), distance=th.distances.Euclidean([1.0]))
+        study = method.run(Toy(), [X_O], n=3_000, cost=cost if known else None, seed=seed + i)
+        post = study.posterior
+        mean, sd = abc_truth(post.epsilon)
+        assert post.ess > 200 and len(study.simulations) == 3_000
+        z += [(post.mean[0] - mean) / post.mean_se[0], (post.sd[0] - sd) / post.sd_se[0]]
+    assert chi2.sf(np.sum(np.square(z)), len(z)) > 2 * norm.sf(3)
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """Eight thousand runs at a strong penalty: weights that matter."""
+    method = SMCABC(Toy.prior, particles=300, penalty=th.Power(2.0), distance=th.distances.Euclidean([1.0]))
+    return method.run(Toy(), [X_O], n=8_000, cost=cost, seed=20_250_504).simulations
 
 
 @pytest.mark.parametrize("mutant", ["forgotten", "g forgotten", "squared", "inverted"])
-def test_wrong_weights_are_caught(mutant, seed):
-    method = SMCABC(Toy.prior, particles=300, penalty=th.Power(2.0), distance=th.distances.Euclidean([1.0]))
-    study = method.run(Toy(), [X_O], n=8_000, cost=cost, seed=seed)
-    table, epsilon = study.simulations, 1.0
-    near = np.abs(table.x[:, 0] - X_O) <= epsilon
+def test_wrong_weights_are_caught(mutant, pool):
+    near = np.abs(pool.x[:, 0] - X_O) <= 1.0
     if mutant == "g forgotten":
-        wrong = table.log_weights - 2 * A * table.theta[:, 0]
+        wrong = pool.log_weights - 2 * A * pool.theta[:, 0]
     else:
-        wrong = {"forgotten": 0.0, "squared": 2.0, "inverted": -1.0}[mutant] * table.log_weights
-    mean, sd = abc_truth(epsilon)
-    right = th.WeightedPosterior(table.theta[near], table.log_weights[near], [X_O])
-    assert right.ess > 200 and abs(right.mean[0] - mean) < 5 * right.mean_se[0]
-    post = th.WeightedPosterior(table.theta[near], wrong[near], [X_O])
+        wrong = {"forgotten": 0.0, "squared": 2.0, "inverted": -1.0}[mutant] * pool.log_weights
+    mean, sd = abc_truth(1.0)
+    right = th.WeightedPosterior(pool.theta[near], pool.log_weights[near], [X_O])
+    assert right.ess > 200 and abs(right.mean[0] - mean) < 3 * right.mean_se[0]
+    post = th.WeightedPosterior(pool.theta[near], wrong[near], [X_O])
     z = abs(post.mean[0] - mean) / post.mean_se[0], abs(post.sd[0] - sd) / post.sd_se[0]
     assert max(z) > 5
+
+
+def test_default_distance_finds_the_posterior_through_wide_irrelevant_statistics(seed):
+    """Two statistics in twelve matter, one from another scale: the projected posterior is the exact one, nearly."""
+
+    class Wide(Toy):
+        def simulate_many(self, draws, seed, *, start=0, workers=1):
+            rng = np.random.default_rng([seed, start])
+            x = rng.normal(size=(len(draws), 12)) * 50
+            x[:, :2] = draws.theta + rng.normal(size=(len(draws), 2)) * [0.2, 0.4]
+            return th.Simulations.from_arrays(theta=draws.theta, x=x, cost=np.exp(A * draws.theta[:, 0]))
+
+    x_o = np.zeros(12)
+    x_o[:2] = X_O
+    precision = 1 + 1 / 0.2**2 + 1 / 0.4**2
+    mean, sd = X_O * (precision - 1) / precision, precision**-0.5
+    post = SMCABC(Toy.prior, particles=200, adjust="local").run(Wide(), x_o, n=3_000, seed=seed).posterior
+    # the regression leaves a tenth of a standard deviation in a statistic that it estimates itself
+    assert abs(post.mean[0] - mean) < 3 * post.mean_se[0] + 0.1 * sd
+    assert abs(post.sd[0] - sd) < 3 * post.sd_se[0] + 0.1 * sd
+    fixed = SMCABC(Toy.prior, particles=200, distance=th.distances.Euclidean(np.ones(12)))
+    assert fixed.run(Wide(), x_o, n=3_000, seed=seed).posterior.sd[0] > 2 * sd  # what the plain distance makes of it
 
 
 def test_weights_kept_between_generations_are_those_of_the_pool(seed):
@@ -124,7 +152,8 @@ def test_weights_kept_between_generations_are_those_of_the_pool(seed):
 
 
 def test_tolerance_falls_and_keeps_the_particles(seed):
-    study = SMCABC(Toy.prior, particles=200, size=400).run(Toy(0.1), [X_O], n=4_000, seed=seed)
+    method = SMCABC(Toy.prior, particles=200, size=400, distance=th.distances.Euclidean([1.0]))
+    study = method.run(Toy(0.1), [X_O], n=4_000, seed=seed)
     epsilon = [g.epsilon for g in study.generations]
     assert epsilon[-1] < epsilon[0] / 5
     assert all(g.ess >= 200 for g in study.generations)
@@ -141,13 +170,6 @@ def test_target_tolerance_stops(seed):
 def test_low_acceptance_stops(seed):
     study = SMCABC(Toy.prior, particles=100, min_acceptance=0.3).run(Toy(0.05), [X_O], n=100_000, seed=seed)
     assert study.stopped == "acceptance" and len(study.simulations) < 100_000
-
-
-@pytest.mark.parametrize("known", [True, False])
-def test_budget_is_spent_and_hardly_overrun(known, seed):
-    study = SMCABC(Toy.prior, particles=100).run(Toy(), [X_O], budget=5_000.0, cost=cost if known else None, seed=seed)
-    assert study.stopped == "budget"
-    assert 0.8 * 5_000 < study.cost < 1.1 * 5_000
 
 
 def test_failed_runs_stay_in_the_count_and_are_never_accepted(seed):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.types import Array
-from thrifty.weights import normalise
+from thrifty.weights import covariance, normalise, quantile
 
 CHUNK_BYTES = 4 << 20  # differences fit the cache of a core: 3x faster than one pass over a large table
 
@@ -68,3 +68,19 @@ def robust_spread(x: Array, log_weights: Array) -> Array:
         if spread[j] == 0:
             spread[j] = np.sqrt(np.cov(column, aweights=weights, ddof=0)) if np.ptp(column) > 0 else 0.0
     return spread
+
+
+def width(x: Array, log_weights: Array) -> Array:
+    """Width (d,) of the central 90 % of each statistic, in units of a Gaussian's standard deviation.
+
+    Unlike the median deviation it sees a second regime that holds a twentieth of the mass; unlike the standard
+    deviation it does not see a few wild values. Where 90 % sit on one value, the standard deviation stands in.
+
+    Example:
+        >>> width(np.array([[0.0]] * 60 + [[100.0]] * 40), np.zeros(100)).round(1).tolist()  # median deviation 0
+        [30.4]
+    """
+    low, high = quantile(x, [0.05, 0.95], log_weights)
+    spread = (high - low) / 3.29
+    deviation = np.sqrt(np.maximum(np.diag(covariance(x, log_weights)), 0.0)) * (np.ptp(x, axis=0) > 0)
+    return np.where(spread > 0, spread, deviation)
