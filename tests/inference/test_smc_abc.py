@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -208,29 +209,31 @@ def campaign(folder):
 
 
 KILLED = """
-import os, sys
+import json, os, signal, sys
 import numpy as np, thrifty as th
 from thrifty.inference.smc_abc import SMCABC
 os.environ["RUNS"] = "0"
 def simulator(theta, rng):
     os.environ["RUNS"] = str(int(os.environ["RUNS"]) + 1)
     if os.environ["RUNS"] == "150":
-        os._exit(9)  # no cleaning up, as in a power cut
+        os.kill(os.getpid(), signal.SIGKILL)
     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
 c = th.Campaign(sys.argv[1], simulator, th.Normal(0, 1), seed=5, cost="reported")
-SMCABC(th.Normal(0, 1), particles=40, size=60).run(c, [1.4], n=240, engine=th.Inline())
+SMCABC(th.Normal(0, 1), particles=40, size=60).run(c, [1.4], engine=th.Inline(), **json.loads(sys.argv[2]))
 """
 
 
-def test_generations_are_durable_and_resumable(tmp_path):
+@pytest.mark.parametrize("until", [{"n": 240}, {"budget": 400.0}], ids=str)
+def test_generations_are_durable_and_resumable(until, tmp_path):
     """The driver killed in the middle of a generation and called again: the same table as undisturbed."""
     method = SMCABC(Toy.prior, particles=40, size=60)
-    whole = method.run(campaign(tmp_path / "whole"), [X_O], n=240, engine=th.Inline())
-    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "broken")], capture_output=True, check=False)
-    assert killed.returncode == 9, killed.stderr.decode()[-500:]
+    whole = method.run(campaign(tmp_path / "whole"), [X_O], engine=th.Inline(), **until)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "broken"), json.dumps(until)]
+    killed = subprocess.run(command, capture_output=True, check=False)
+    assert killed.returncode == -9, killed.stderr.decode()[-500:]
     left = th.Campaign.open(tmp_path / "broken").status()
     again_in = th.Campaign(tmp_path / "broken", simulator, Toy.prior, seed=5, cost="reported", accept_changed=True)
-    again = method.run(again_in, [X_O], n=240, engine=th.Inline())
+    again = method.run(again_in, [X_O], engine=th.Inline(), **until)
     assert left.planned > 120  # the generation it died in was committed before it ran
     for name in ("theta", "x", "cost", "log_weights"):
         assert np.array_equal(getattr(whole.simulations, name), getattr(again.simulations, name)), name
@@ -262,7 +265,7 @@ def test_pilot_of_a_campaign_becomes_the_first_generation(tmp_path):
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O], n=0), ConfigError, "n must be a whole number"),
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O], budget=-1.0), ConfigError, "budget must be a positive number"),
         (lambda: SMCABC(Toy.prior).run(Toy(), [X_O, 1.0], n=400), DataError, "expected one"),
-        (lambda: SMCABC(Toy.prior).run(Toy(fail=1.0), [X_O], n=400), InferenceError, "none of the 200 runs"),
+        (lambda: SMCABC(Toy.prior).run(Toy(fail=1.0), [X_O], n=400), InferenceError, "none of the 400 runs"),
     ],
 )
 def test_bad_input_gets_one_clear_message(make, kind, message):

@@ -11,6 +11,7 @@ from thrifty.errors import ConfigError, CostError
 from thrifty.inference.spending import Allowance, Money, Spent
 
 PRIOR = th.Normal(0, 1)
+pytestmark = pytest.mark.filterwarnings("ignore:.*D04")  # a small budget leaves few effective runs, and says so
 
 
 @pytest.mark.parametrize(

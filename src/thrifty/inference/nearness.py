@@ -105,7 +105,9 @@ def tolerance(distances: Array, log_weights: Array, *, particles: int, least: fl
     order = np.argsort(distances, kind="stable")
     order = order[np.isfinite(distances[order])]
     weights = np.exp(log_weights[order] - log_weights[order].max())
-    effective = np.cumsum(weights) ** 2 / np.cumsum(weights**2)
+    total, squares = np.cumsum(weights), np.cumsum(weights**2)
+    # weights may be so uneven that the first squares are zero: such draws count as one
+    effective = np.divide(total**2, squares, out=np.ones_like(total), where=squares > 0)
     enough = np.flatnonzero(effective >= particles)
     # before the pool is that large, the nearer half steers
     last = int(enough[0]) if len(enough) else max((len(order) - 1) // 2, 0)

@@ -1,15 +1,17 @@
 """SMC-ABC with cost-penalised kernels: the proposal follows the posterior and avoids what is expensive.
 
     generation 0   prior, or prior/g(c) when the cost is known
-    generation t   kernel mixture round the particles of t-1, divided by g(c_t), c_t refitted to all runs so far
+    generation t   kernel mixture round the runs nearest to x_o, moved by regression to where they would be had they
+                   hit it, divided by g(c_t), c_t refitted to all runs so far
     weights        prior / sum_j (n_j/n) q_j(theta): all generations pooled as one sample from their mixture
     tolerance      the smallest epsilon at which the pool keeps `particles` effective draws
 
 Every run of every generation stays in the pool and is weighted by what it was drawn from, so early runs are never
 thrown away, weights are bounded by the first generation's share, and a refitted cost is a new component, never a
 rewrite. A generation is a fixed number of planned runs, all finished before the next: no straggler is dropped and
-nobody runs "until enough are accepted". The number of runs that a budget still pays for is set from *predicted*
-cost before they are drawn.
+nobody runs "until enough are accepted". Which runs a budget still pays for is set from *expected* cost before they
+are drawn. Regression decides where to look and, unless a distance or tolerance is given, in which statistics to be
+near (`thrifty.inference.projection`); the weights never depend on it.
 """
 
 from __future__ import annotations

@@ -150,6 +150,7 @@ class Loop:
         """
         distances = self.near.distances
         order = np.argsort(distances, kind="stable")[: 2 * self.settings.particles]
+        order = order[np.isfinite(distances[order])]  # failed runs are infinitely far
         kernel = epanechnikov(distances[order], float(distances[order[-1]]))
         order, kernel = order[np.isfinite(kernel)], kernel[np.isfinite(kernel)]
         offset = self.near.offset(self.pool.runs)
