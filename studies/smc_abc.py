@@ -33,7 +33,7 @@ OBSERVATIONS = {  # truth, range of the final size
     "large A": ((0.7, 0.3), (200, 1000)),
     "large B": ((0.6, 0.4), (200, 1000)),
 }
-PARTICLES = 50  # what 1,700 runs near a large outbreak can keep apart
+PARTICLES = 50  # what 1,700 runs near a large outbreak can keep apart; --particles 200 is th.SMCABC's own
 NEAREST = (100, 200, 500)
 
 
@@ -78,14 +78,14 @@ def rejection(table: th.Simulations, x_o: Array, reference: Array, adjust: str) 
     return rows[0][-1], min(min(row) for row in rows)
 
 
-def accuracy(name: str, table: th.Simulations, reference: Array, seeds: range) -> str:
+def accuracy(name: str, table: th.Simulations, reference: Array, *, particles: int, seeds: range) -> str:
     """One line per way of adjustment: rejection, and SMC-ABC at a tenth of the cost, every seed."""
     model, x_o, full = th.models.TemporalSIR(), observed(name), float(table.cost.sum())
     lines = []
     for adjust in ("none", "local"):
         plain, best = rejection(table, x_o, reference, adjust)
         studies = [
-            th.SMCABC(model.prior, particles=PARTICLES, adjust=adjust).run(model, x_o, budget=full / 10, seed=seed)
+            th.SMCABC(model.prior, particles=particles, adjust=adjust).run(model, x_o, budget=full / 10, seed=seed)
             for seed in seeds
         ]
         found = np.array([gap(study.posterior, reference) for study in studies])
@@ -120,6 +120,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--saving", type=int, default=10)
+    parser.add_argument("--particles", type=int, default=PARTICLES)
     parser.add_argument("--cache", type=Path, default=None)
     parser.add_argument("--observations", nargs="*", default=list(OBSERVATIONS))
     args = parser.parse_args()
@@ -129,7 +130,10 @@ def main() -> None:
     print("temporal SIR: MMD² to the exact posterior; SMC-ABC has a tenth of the cost of 50,000 prior runs")
     for name in args.observations:
         reference, error = truth(name, table, args.cache)
-        print(accuracy(name, table, reference, range(args.seeds)) + f" (error of log L {error:.3f})", flush=True)
+        rows = accuracy(name, table, reference, particles=args.particles, seeds=range(args.seeds))
+        print(rows + f" (error of log L {error:.3f})", flush=True)
+        if args.saving < 2:
+            continue
         log = np.log(saving(name, table, range(args.saving)))
         print(
             f"    cost per effective draw, √c kernels / plain kernels: {np.exp(log.mean()):.3f}"

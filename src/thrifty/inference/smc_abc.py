@@ -70,7 +70,7 @@ class SMCABC:
     particles: int = 200  # posterior sd to 5 %; fewer follow the posterior faster, more are steadier
     size: int | None = None
     epsilon: float | None = None
-    min_acceptance: float = 0.005
+    min_acceptance: float = 0.001  # 0.005 left an outbreak of 13 at a hundredth of its budget, and off
     distance: Distance | Callable[[Array, Array], npt.ArrayLike] | None = None
     penalty: Penalty | float = Power(0.5)  # noqa: RUF009 - frozen
     adjust: Adjust = "none"
