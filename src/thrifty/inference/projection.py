@@ -26,7 +26,7 @@ from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.types import Array, Prior, Simulations
 from thrifty.weights import ess
 
-PER_STATISTIC = 3  # near runs for each coefficient of a regression
+PER_STATISTIC = 2  # effective near runs for each coefficient of a regression
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def projected(
     near = order[: min(count, len(order))]
     radius = float(distances[near[-1]]) if len(near) else 0.0
     weights = np.exp(epanechnikov(distances[near], radius * (1 + 1e-9)))
-    if len(near) < PER_STATISTIC * (offset.shape[1] + 2) or radius == 0:
+    if radius == 0 or weights.sum() ** 2 < PER_STATISTIC * (offset.shape[1] + 2) * (weights @ weights):
         return None
     low, high = prior.bounds
     fitted, residual = _regression(BoxTransform(low, high).to_unconstrained(theta[near]), offset[near], weights)

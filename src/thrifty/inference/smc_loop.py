@@ -28,6 +28,7 @@ from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, as_penalty
 from thrifty.proposals import CostAware, priced
 from thrifty.types import Array, Cost, Prior, Simulations
+from thrifty.weights import ess
 
 if TYPE_CHECKING:
     from thrifty.inference.smc_abc import SMCABC
@@ -109,7 +110,7 @@ class Loop:
             self.near.follow(runs, 4 * self.settings.particles)
         else:
             self.near.open(runs, self.pool.log_weights)
-        epsilon, ess = tolerance(
+        epsilon, effective = tolerance(
             self.near.distances,
             self.pool.log_weights,
             particles=self.settings.particles,
@@ -121,7 +122,7 @@ class Loop:
                 cost=float(np.nansum(runs.cost[-n:])),
                 predicted=0.0 if self.cost is None else n * self._predicted(proposal),
                 epsilon=epsilon,
-                ess=ess,
+                ess=effective,
                 acceptance=float(np.mean(self.near.distances[-n:] <= epsilon)),
                 proposal=proposal,
             )
@@ -154,7 +155,7 @@ class Loop:
         kernel = epanechnikov(distances[order], float(distances[order[-1]]))
         order, kernel = order[np.isfinite(kernel)], kernel[np.isfinite(kernel)]
         offset = self.near.offset(self.pool.runs)
-        if offset is not None and len(order) >= PER_STATISTIC * (offset.shape[1] + 2):
+        if offset is not None and ess(kernel) >= PER_STATISTIC * (offset.shape[1] + 2):
             low, high = self.prior.bounds
             moved = adjusted(self.pool.theta[order], offset[order], kernel, BoxTransform(low, high))
             return moved, kernel, 2.0
