@@ -88,7 +88,7 @@ def joint_p(posts, truth, truth_covariance=EXACT):
 
 def family(name, rng, powers=POWERS, factor=1.0):
     """Posteriors under all proposals; `factor` spoils the weights."""
-    n, m = (10_000, M) if name == "synthetic" else (30_000, 1)
+    n, m = (20_000, M) if name == "synthetic" else (30_000, 1)  # noisy likelihoods: more draws
     for power in powers:
         prior, sims = gaussian_table(power, n, rng, m)
         yield posterior_of(name, prior, sims.reweighted(factor * sims.log_weights))
