@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -56,7 +56,7 @@ class ReportedRuns:
 
         listening = Listening(self.engine if self.engine is not None else Processes(workers))
         own = int(np.random.SeedSequence(seed, spawn_key=(12, start)).generate_state(1)[0])
-        sims = simulate(self.simulator, draws, seed=own, progress="quiet", engine=listening)
+        sims = simulate(self.simulator, draws, seed=own, progress="quiet", engine=cast("Engine", listening))
         if self.kind is None:
             self.kind = "reported" if any(np.isfinite(o.reported) for o in listening.outcomes.values()) else "cpu"
         if self.kind == "cpu":
