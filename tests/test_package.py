@@ -82,7 +82,7 @@ ARROW = [
 ]
 
 # Methods that steer their own simulations are proposals as well as inference.
-STEERING = {"smc_abc.py", "rounds.py"}
+STEERING = {"smc_abc.py", "smc_loop.py", "generation.py", "run_pool.py", "spending.py", "reported_runs.py", "rounds.py"}
 STEERS = {"proposals", "penalties", "costs", "campaign", "kernel_proposal", "study"}
 
 

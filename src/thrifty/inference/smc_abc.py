@@ -30,10 +30,10 @@ from thrifty.inference.adjustment import Adjust
 from thrifty.inference.distances import Distance
 from thrifty.inference.generations import as_runner
 from thrifty.inference.smc_loop import Loop
-from thrifty.inference.smc_study import SMCStudy
 from thrifty.inference.spending import Allowance
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
+from thrifty.study import Study
 from thrifty.types import Array, Cost, Penalty, Prior
 
 
@@ -97,7 +97,7 @@ class SMCABC:
         seed: int = 0,
         workers: int = 1,
         engine: Any = None,
-    ) -> SMCStudy:
+    ) -> Study:
         """Run generations until n runs or the budget are used, or the tolerance or acceptance is reached.
 
         Args:

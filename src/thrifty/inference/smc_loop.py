@@ -16,17 +16,18 @@ from thrifty.costs import Polynomial, fit_cost
 from thrifty.errors import CostError, ThriftyWarning
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import adjusted, epanechnikov
+from thrifty.inference.generation import Generation
 from thrifty.inference.generations import Runner
 from thrifty.inference.nearness import Nearness, tolerance
 from thrifty.inference.projection import PER_STATISTIC, projected
 from thrifty.inference.run_pool import RunPool
-from thrifty.inference.smc_study import Generation, SMCStudy
 from thrifty.inference.spending import Allowance
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.kernel_proposal import KernelProposal
 from thrifty.penalties import Constant, as_penalty
 from thrifty.proposals import CostAware, priced
+from thrifty.study import Study
 from thrifty.types import Array, Cost, Prior, Simulations
 from thrifty.weights import ess
 
@@ -52,7 +53,7 @@ class Loop:
         self.near = Nearness(settings.distance, x_o, fixed=settings.epsilon is not None)
         self.generations: list[Generation] = []
 
-    def run(self, allowed: Allowance) -> SMCStudy:
+    def run(self, allowed: Allowance) -> Study:
         """Generations until something stops them."""
         for proposal, sims in self.runner.before():
             self.pool.add(proposal, sims)
@@ -201,9 +202,10 @@ class Loop:
             return "acceptance"
         return ""
 
-    def _study(self, stopped: str) -> SMCStudy:
-        table, near = self.pool.table, self.near
-        return SMCStudy(self._posterior(table), table, tuple(self.generations), stopped, near.distance)
+    def _study(self, stopped: str) -> Study:
+        table, campaign = self.pool.table, getattr(self.runner, "campaign", None)
+        posterior, generations = self._posterior(table), tuple(self.generations)
+        return Study(posterior, table, posterior.x_o, "smcabc", campaign, generations=generations, stopped=stopped)
 
     def _posterior(self, table: Simulations) -> WeightedPosterior:
         """The draws nearest to x_o, in what the statistics say about theta where the scale is ours to choose."""
