@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -112,10 +111,12 @@ class Study:
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the report of the campaign and this posterior, one HTML file, checks included."""
+        from thrifty.report import write
+
         folder = self._folder(None)
         _ = self.diagnosis
         self.save()
-        return import_module("thrifty.report").write(Path(path), folder)
+        return write(Path(path), folder)
 
     def _folder(self, folder: str | os.PathLike[str] | None) -> Path:
         if folder is not None:

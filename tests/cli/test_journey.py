@@ -397,3 +397,13 @@ def test_reproduce_runs_the_script_with_its_options(project: Project, monkeypatc
     monkeypatch.setattr(reproduce, "_studies", lambda: {"one": (project.home / "studies.py", "A study.")})
     assert project.type("reproduce", "one", "--quick", "--seeds", "3", "--workers", "2").code == 4
     assert (project.home / "said").read_text() == "--quick --seeds 3 --workers 2"
+
+
+def test_the_report_is_written_and_named(done: Project):
+    assert done.type("infer", "--no-checks").code == 0
+    typed = done.type("report", "--json")
+    assert typed.code == 0, typed.err
+    found = json.loads(typed.out)
+    assert Path(found["path"]).read_text(encoding="utf-8").lstrip().startswith("<!") and found["bytes"] < 2 * 2**20
+    assert "next: open runs/one/report.html" in typed.err
+    assert done.type("report", "--live", "--every", "1", "--out", "live.html").code == 0  # nobody drives it: once

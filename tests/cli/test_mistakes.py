@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from thrifty.campaign.lock import FolderLock
+from thrifty.campaign.rows import signed
 
 from .conftest import Project
 
@@ -254,6 +255,7 @@ def test_a_damaged_store_and_its_repair(done: Project):
 def test_a_newer_store(done: Project):
     with sqlite3.connect("runs/one/store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")
+        db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed(("format", "9")))
     db.close()
     assert "error[V04]" in done.type("status").err
 

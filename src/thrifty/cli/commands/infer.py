@@ -11,6 +11,9 @@ import typer
 
 from thrifty.cli.options import Config, Folder, Json, Quiet
 
+CALLS = 300  # posteriors that the diagnosis draws from
+PATIENCE = 5.0  # minutes: networks take seconds, a Markov chain for each of 300 data sets may take hours
+
 
 class Method(StrEnum):
     """The methods by name; the library takes them as objects."""
@@ -35,6 +38,7 @@ def infer(
     seed: Annotated[int, typer.Option(help="Seed of training and draws.", min=0)] = 0,
     max_failed: Annotated[float, typer.Option(help="Share of prior mass that may have failed.")] = 0.01,
     allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
+    all_checks: Annotated[bool, typer.Option("--all-checks", help="The diagnosis, however long it takes.")] = False,
     no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the diagnosis.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -62,7 +66,7 @@ def infer(
     screen.step(label, f"fitting {len(simulations):,} runs")
     study = _fitted(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
-    checked = not no_checks and _checked(study, screen)
+    checked = not no_checks and _checked(study, screen, patient=all_checks)
     result = study.save(name=name)
     _show(screen, study, checked=checked)
     code = 4 if checked and study.diagnosis.verdict == "do not trust" else 0
@@ -72,11 +76,19 @@ def infer(
     return code
 
 
-def _checked(study: Any, screen: Any) -> bool:
-    """Make the checks; where they cannot be made, say so: the fit is kept all the same."""
+def _checked(study: Any, screen: Any, *, patient: bool) -> bool:
+    """Make the checks; where they cannot be made, or take very long, say so: the fit is kept all the same."""
     from thrifty.errors import ThriftyError
 
-    screen.step("checks", "calibration, weights, reach")
+    began = time.monotonic()
+    study.posterior.sample(100, study.x_o, seed=study.seed)
+    minutes = CALLS * (time.monotonic() - began) / 60
+    if minutes > PATIENCE and not patient:
+        screen.say(
+            f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks makes them"
+        )
+        return False
+    screen.step("checks", "calibration, weights, reach" + (f" (about {minutes:.0f} minutes)" if minutes > 1 else ""))
     try:
         _ = study.diagnosis
     except ThriftyError as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -32,11 +31,12 @@ def report(
     """
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown
+    from thrifty.report import write
 
     screen = Screen(quiet, json)
     place = existing(folder, config)
     path = out if out is not None else place / "report.html"
-    write, command = _writer(), "thrifty " + shlex.join(sys.argv[1:])
+    command = "thrifty " + shlex.join(sys.argv[1:])
     while live and _going(place):
         written = write(path, place, live=True, command=command)
         screen.say(f"{time.strftime('%H:%M:%S')}  {shown(written)}")
@@ -47,16 +47,6 @@ def report(
     screen.result({"path": written, "bytes": size})
     screen.next(f"open {shown(written)} in a browser")
     return 0
-
-
-def _writer() -> Any:
-    from thrifty.errors import MissingExtraError
-
-    try:
-        write = import_module("thrifty.report").write
-    except ImportError as error:
-        raise MissingExtraError(f"the report cannot be written here: {error}", code="X01") from None
-    return write
 
 
 def _going(place: Path) -> bool:
