@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import thrifty as th
 from thrifty.inference import direct
+from thrifty.inference.settings import held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import POSTERIOR_SD, PRIOR, simulations
@@ -49,6 +51,37 @@ def test_narrow_posteriors_are_found(seed, rng, tmp_path):
     posterior.save(tmp_path / "p")
     again = th.load_posterior(tmp_path / "p")
     np.testing.assert_array_equal(again.sample(20, [400.0]), posterior.sample(20, [400.0]))
+
+
+def test_a_narrow_posterior_at_the_ends_of_its_prior(seed, rng):
+    """x = theta + 0.01 noise on [0, 1]: truncated normals, within half an sd even where they are cut."""
+    prior = th.Uniform(0.0, 1.0)
+    theta = prior.sample(2000, rng)
+    table = th.Simulations.from_arrays(theta=theta, x=theta + 0.01 * rng.standard_normal((2000, 1)))
+    posterior = th.NPE(prior, network=th.NSF(transforms=1, hidden=(32, 32)), training=QUICK).fit(table, seed=seed)
+    for x, most in ((0.2, 0.2), (0.5, 0.2), (0.005, 1.0), (1.0, 1.0)):
+        exact = stats.truncnorm(-x / 0.01, (1 - x) / 0.01, loc=x, scale=0.01)
+        draws = posterior.sample(2000, [x], seed=seed)
+        assert abs(draws.mean() - exact.mean()) < (most + 5 / np.sqrt(2000)) * exact.std()
+        assert 0.7 < draws.std() / exact.std() < 1.5
+
+
+def test_atomic_and_a_narrow_parameter_warn(seed, rng):
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
+    theta = prior.sample(400, rng)
+    table = th.Simulations.from_arrays(theta=theta, x=theta + np.array([1e-3, 0.3]) * rng.standard_normal((400, 2)))
+    method = th.NPE(prior, network=MDN, correction="atomic", training=th.Training(max_epochs=2))
+    with pytest.warns(th.ThriftyWarning, match="N07"):
+        method.fit(table, seed=seed)
+
+
+def test_weightless_held_out_runs_are_told(rng):
+    index = np.arange(300)
+    log_weights = np.where(held_out(index, 0.1), -200.0, 0.0)
+    theta = PRIOR.sample(300, rng)
+    table = th.Simulations.from_arrays(theta=theta, x=theta + rng.standard_normal((300, 1)), log_weights=log_weights)
+    with pytest.raises(th.ThriftyError, match="held-out runs carry no weight"):
+        th.NPE(PRIOR, network=MDN, training=QUICK).fit(table, seed=0)
 
 
 def test_several_observations_multiply_likelihoods(seed, rng):

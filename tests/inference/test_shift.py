@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from thrifty.inference.shift import PIECES, fit_shift
+from thrifty.inference.shift import fit_shift
 
 
 def table(rng: np.random.Generator, n: int = 4000, noise: float = 1e-3):
@@ -69,7 +69,29 @@ def test_constant_beyond_the_last_knot(rng: np.random.Generator) -> None:
     assert place[0] == place[1] and log_width[0] == log_width[1]
 
 
-def test_few_runs_get_none(rng: np.random.Generator) -> None:
-    n = 4 * PIECES - 1
-    y, c, _, _ = table(rng, n=n)
-    assert fit_shift(y, c, np.ones(n), judged(n))[1] is None
+def test_few_runs_for_the_unknowns_get_none(rng: np.random.Generator) -> None:
+    """Two conditions of four pieces have 14 unknowns: 140 runs are enough, 120 are not."""
+    for n, found in ((160, True), (130, False)):
+        y, c, _, _ = table(rng, n=n)
+        y = c[:, :1] + 1e-3 * rng.standard_normal((n, 1))
+        assert (fit_shift(y, c, np.ones(n), judged(n))[1] is not None) == found
+
+
+def test_a_heavy_tailed_prior_is_not_narrow(rng: np.random.Generator) -> None:
+    """Of Cauchy parameters a few far runs are all of the variance; the posterior is as wide as the bulk."""
+    theta = rng.standard_cauchy((2000, 1))
+    x = theta + rng.standard_normal((2000, 1))
+    narrow, shift = fit_shift(theta, np.arcsinh(x), np.ones(2000), judged(2000))
+    assert shift is None and not narrow.any()
+
+
+def test_runs_that_were_not_fitted_are_met_as_well(rng: np.random.Generator) -> None:
+    """Ten conditions: the residuals of fresh runs have the width that was promised."""
+    n = 1500
+    theta = rng.uniform(-1, 1, (n + 2000, 1))
+    c = theta + 0.05 * rng.standard_normal((n + 2000, 10))
+    _, shift = fit_shift(theta[:n], c[:n], np.ones(n), judged(n))
+    assert shift is not None
+    place, log_width = shift(torch.from_numpy(c[n:]).float())
+    residual = (theta[n:] - place.numpy()) / np.exp(log_width.numpy())
+    assert np.mean(residual**2) == pytest.approx(1, abs=0.15 + 5 * np.sqrt(2 / 2000))  # 70 unknowns on 1,350 runs: 5 %

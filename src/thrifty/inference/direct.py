@@ -15,6 +15,7 @@ import numpy.typing as npt
 from thrifty.errors import InferenceError, warn
 from thrifty.inference.maximum import maximise
 from thrifty.inference.observation import read_observation, read_observations, warn_far
+from thrifty.inference.requests import check_draws
 from thrifty.inference.settings import TrainingCurve
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Sampled, Trained
@@ -71,6 +72,7 @@ class DirectPosterior:
             DataError: D01, x_o cannot be used.
             InferenceError: I03, nearly all of the network's mass lies outside the prior's support.
         """
+        check_draws(n, seed)
         condition = self._condition(x_o, check=True)
         if self.weighting is None:
             theta, acceptance = self._inside(n, condition, seed)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
+from thrifty.inference.requests import check_draws, check_fit
 from thrifty.posteriors import Sampled
 from thrifty.types import Array, Prior, Simulations
 
@@ -33,13 +34,14 @@ class Ensemble:
     def __post_init__(self) -> None:
         if not hasattr(self.method, "fit"):
             raise ConfigError(f"an ensemble needs a method with fit, got {self.method!r}", code="N06")
-        if self.members < 1:
-            raise ConfigError(f"members = {self.members}; at least 1 is needed", code="N06")
+        if not isinstance(self.members, int) or self.members < 1:
+            raise ConfigError(f"members = {self.members!r}; a whole number of at least 1 is needed", code="N06")
         if self.members > 1 and getattr(getattr(self.method, "training", None), "checkpoint", None):
             raise ConfigError("members cannot share one checkpoint file", code="N06", fix="leave checkpoint out")
 
     def fit(self, simulations: Simulations, seed: int = 0) -> EnsemblePosterior:
         """Fit every member; member i uses a seed made from (seed, i)."""
+        check_fit(simulations, seed)
         seeds = np.random.SeedSequence(seed).generate_state(self.members)
         return EnsemblePosterior(tuple(self.method.fit(simulations, seed=int(s)) for s in seeds))
 
@@ -71,13 +73,14 @@ class EnsemblePosterior:
 
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
         """Draw, with the members' mean acceptance and local ESS, summed ESS and worst R-hat."""
+        check_draws(n, seed)
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(n, np.full(len(self.members), 1 / len(self.members)))
         seeds = np.random.SeedSequence(seed).generate_state(len(self.members))
         parts = [
             member.draw(int(count), x_o, seed=int(s))
             for member, count, s in zip(self.members, counts, seeds, strict=True)
-            if count
+            if count or not n
         ]
         return Sampled(
             samples=rng.permutation(np.concatenate([part.samples for part in parts])),

@@ -18,6 +18,7 @@ from thrifty.inference.frame import measure_frame
 from thrifty.inference.potential import PotentialPosterior
 from thrifty.inference.prepare import condition_box, prepare
 from thrifty.inference.recipes import NSF
+from thrifty.inference.requests import check_fit
 from thrifty.inference.settings import Training, held_out, require_neural
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
@@ -62,6 +63,7 @@ class NLE:
             DataError, ConfigError: The table or the settings cannot be used.
             QualityGateError: Q01, too many runs failed.
         """
+        check_fit(simulations, seed)
         import torch
 
         from thrifty.inference.networks import build_density

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from thrifty.errors import ConfigError, WeightError
+from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.direct import DirectPosterior
 from thrifty.inference.frame import Frame, measure_frame
 from thrifty.inference.prepare import Rows, condition_box, prepare, warn_failures
 from thrifty.inference.recipes import NSF, SetEmbedding, is_recipe
+from thrifty.inference.requests import check_fit
 from thrifty.inference.settings import Training, held_out, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
-from thrifty.types import Prior, Simulations, Weighting
+from thrifty.types import Array, Prior, Simulations, Weighting
 
 if TYPE_CHECKING:
     import torch
@@ -78,6 +79,7 @@ class NPE:
         Raises:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
+        check_fit(simulations, seed)
         from thrifty.inference.embeddings import build_embedding
         from thrifty.inference.networks import build_density
         from thrifty.inference.shift import fit_shift
@@ -93,7 +95,9 @@ class NPE:
         free = self._frame(table, sets, condition_box(self.prior))
         narrow, shift = np.zeros(self.prior.dim, bool), None
         if self.embedding is None and is_recipe(self.network):
-            narrow, shift = fit_shift(free.theta_in(table.theta), free.x_in(table.x), weights, validates)
+            narrow, shift = fit_shift(free.theta_in(table.theta), _plain(free, table), weights, validates)
+        if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
+            _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
         frame = self._frame(table, sets, self._box(narrow))
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _tensors(table, frame, self.prior, sets)
@@ -127,6 +131,18 @@ class NPE:
             x = x.reshape(-1, *x.shape[2:])
         shaped = self.embedding is not None
         return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
+
+
+def _warn_atomic(narrow: list[str]) -> None:
+    warn(
+        f"[N07] the posterior of {', '.join(narrow)} is so narrow that it alone tells ten parameters apart; the atomic"
+        ' loss then learns little about the others. Use correction="weights" or "after"'
+    )
+
+
+def _plain(frame: Frame, table: Rows) -> Array:
+    """The statistics as the network sees them first; their normal scores, which follow, say the same again."""
+    return frame.x_in(table.x)[:, : len(frame.x.centre)]
 
 
 def _known_weights(simulations: Simulations) -> Weighting | None:

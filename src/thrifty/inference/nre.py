@@ -20,6 +20,7 @@ from thrifty.inference.npe import contrasts
 from thrifty.inference.potential import PotentialPosterior
 from thrifty.inference.prepare import condition_box, prepare
 from thrifty.inference.recipes import Classifier
+from thrifty.inference.requests import check_fit
 from thrifty.inference.settings import Training, held_out, require_neural
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
@@ -71,6 +72,7 @@ class NRE:
             DataError, ConfigError: The table or the settings cannot be used.
             QualityGateError: Q01, too many runs failed.
         """
+        check_fit(simulations, seed)
         import torch
 
         from thrifty.inference.embeddings import build_embedding

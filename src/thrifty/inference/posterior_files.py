@@ -66,11 +66,12 @@ def load(path: Path, *, prior: Any = None, network: Any = None, embedding: Any =
             _member_in(values, _part(arrays, f"{i}/"), known, network=network, embedding=embedding)
             for i, values in enumerate(recipe["members"])
         ]
-    except (KeyError, TypeError, IndexError, AttributeError, RuntimeError, ValueError) as error:
+        posterior = EnsemblePosterior(tuple(members)) if recipe["ensemble"] else members[0]
+    except (KeyError, OverflowError, TypeError, IndexError, AttributeError, RuntimeError, ValueError) as error:
         if isinstance(error, ThriftyError):
             raise
         raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="D20") from None
-    return EnsemblePosterior(tuple(members)) if recipe["ensemble"] else members[0]
+    return posterior
 
 
 def _part(arrays: Mapping[str, np.ndarray], prefix: str) -> Arrays:
@@ -90,6 +91,7 @@ def _member_out(member: Any) -> tuple[dict[str, Any], Arrays]:
     if not direct and member.valid is not None:
         arrays |= {f"valid/{name}": value.numpy() for name, value in member.valid.state_dict().items()}
     return {
+        "shift": getattr(trained.net, "shift", None) is not None,
         "method": trained.method,
         "network": _named(trained.network),
         "embedding": None if trained.embedding is None else _named(trained.embedding),
@@ -123,7 +125,10 @@ def _member_in(values: dict[str, Any], arrays: Arrays, prior: Prior, *, network:
     frame = _frame_in(values, _part(arrays, "frame/"), prior)
     network = _given(values["network"], network, "network")
     embedding = None if values["embedding"] is None else _given(values["embedding"], embedding, "embedding")
-    net = _net_in(values["method"], network, embedding, frame, _part(arrays, "net/"))
+    inner = _part(arrays, "net/")
+    if values.get("shift", "shift.place.knots" in inner) != ("shift.place.knots" in inner):
+        raise DataError("the numbers of the shift are missing", code="D20")
+    net = _net_in(values["method"], network, embedding, frame, inner)
     part = _part(arrays, "reach/")
     reach = Reach(int(values["reach"]["n"]), **part, spacing=float(values["reach"]["spacing"]))
     curve = {**values["curve"], **{k: tuple(map(float, values["curve"][k])) for k in ("train", "validation")}}
@@ -157,6 +162,11 @@ def _frame_in(values: dict[str, Any], arrays: Arrays, prior: Prior) -> Frame:
     for label, shape in shapes.items():
         if arrays[label].shape != shape:
             raise DataError(f"frame {label} has shape {arrays[label].shape}, expected {shape}", code="D20")
+    for label in _FRAME[2:6]:
+        if not np.isfinite(arrays[label]).all() or (label.endswith("scale") and not (arrays[label] > 0).all()):
+            raise DataError(f"frame {label} holds numbers that cannot be: {arrays[label].tolist()}"[:200], code="D20")
+    if keep.dtype != np.bool_:
+        raise DataError(f"frame keep has type {keep.dtype}, expected bool", code="D20")
     scores = Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None
     if scores is not None and not scores.knots.shape == scores.values.shape == (*seen, KNOTS):
         raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(*seen, KNOTS)}", code="D20")
@@ -200,7 +210,7 @@ def _net_in(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arr
             build = build_ratio if method == "nre" else build_density
             net = build(network, theta, shown, context=context, embedding=module)
     if method == "npe" and "shift.place.knots" in arrays:
-        net.shift = Shift(width, p)
+        net.shift = Shift(len(arrays["shift.place.knots"]), p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
     return net.eval()
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from thrifty.inference import mcmc
 from thrifty.inference.maximum import maximise
 from thrifty.inference.observation import read_observations, warn_far
+from thrifty.inference.requests import check_draws
 from thrifty.inference.settings import TrainingCurve
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Sampled, Trained
@@ -74,6 +75,7 @@ class PotentialPosterior:
             walkers: Number of walkers.
             max_steps: Limit on the steps of each walker.
         """
+        check_draws(n, seed)
         x = self._observed(x_o, check=True)
         chains = mcmc.sample_posterior(
             lambda theta: self._log_likelihood(theta, x),

@@ -48,6 +48,14 @@ class Training:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
+        numbers = ("learning_rate", "averaging", "validation", "clip", "time_limit")
+        odd = [n for n in numbers if not isinstance(getattr(self, n), int | float | np.number | None)]
+        odd += [
+            n for n in ("batch", "patience", "max_epochs") if not isinstance(getattr(self, n), int | np.integer | None)
+        ]
+        if odd:
+            listed = ", ".join(f"{n} = {getattr(self, n)!r}" for n in odd)
+            raise ConfigError(f"Training cannot use {listed}", code="N04", fix="see help(th.Training)")
         rules = {
             "batch": self.batch is None or self.batch >= 2,
             "learning_rate": 0 < self.learning_rate < math.inf,

@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from thrifty.types import Array
 
 PIECES = 32  # the finest; an edge of a logit asks for that many, elsewhere fewer are less noisy
-TRIALS = (4, 8, 16, 32)  # numbers of pieces to choose from by held-out error
-COARSE = 4  # of the width: it varies slowly and is seen through noisy logarithms
+TRIALS = (4, 8, 16, 32)  # numbers of pieces of the place; the width varies slowly and takes the fewest
 DEGREE = 3
-MOST = 60  # features: least squares with 60 × 35 unknowns takes a second
+MOST = 30  # conditions: least squares with 30 × 35 unknowns takes a second
+ROWS = 10  # runs for each unknown: least squares then flatters its own runs by at most 5 %
+FOLDS = 5  # of the runs that are fitted, to choose pieces and penalty: one split in two chooses by luck
 # Share of variance: a posterior sd below 7 % of the prior's. Wider ones the network finds by itself, with less noise.
 EXPLAINED = 0.995
-HOPELESS = 0.1  # share of variance left by four pieces beyond which thirty-two will not leave 0.5 %
+HOPEFUL = 0.9  # explained by the fewest pieces; below, the most will not reach 99.5 %
 FARTHEST = 4.0  # log ratio of a width to the common one; beyond, it is an extrapolation
 RIDGES = (1e-8, 1e-5, 1e-2, 1.0)
 
@@ -65,7 +66,8 @@ class Shift(nn.Module):
         self.width = Additive(features, parameters)
 
     def forward(self, c: Tensor) -> tuple[Tensor, Tensor]:
-        """M(c) and log s(c), each (b, p), of conditions c (b, f)."""
+        """M(c) and log s(c), each (b, p); of the conditions c (b, f or more) the first f are looked at."""
+        c = c[:, : len(self.place.knots)]
         return self.place(c), self.width(c)
 
 
@@ -78,12 +80,19 @@ class _Rows(NamedTuple):
 
 
 class _Curve(NamedTuple):
-    """One fitted additive function: knots (f, k + 1), intercept and B-spline coefficients, values at all rows."""
+    """One fitted additive function.
+
+    Attributes:
+        knots: (f, k + 1).
+        solution: Intercept and B-spline coefficients.
+        values: At all rows (n,).
+        unseen: The same, each row by a fit that left it out.
+    """
 
     knots: Array
     solution: Array
     values: Array
-    error: float
+    unseen: Array
 
 
 def fit_shift(
@@ -92,15 +101,17 @@ def fit_shift(
     """Which parameters (p,) of y (n, p) have narrow posteriors given conditions c (n, f), and their shift if any."""
     y, c = np.asarray(y, dtype=np.float64), np.asarray(c, dtype=np.float64)
     nothing = np.zeros(y.shape[1], bool), None
-    if c.ndim != 2 or c.shape[1] > MOST or len(y) < 4 * PIECES:
-        return nothing
     rows = _Rows(~validates & (weights > 0), validates & (weights > 0), weights)
+    enough = rows.fit.sum() // (ROWS * c.shape[1]) - DEGREE if c.ndim == 2 else 0
+    trials = [pieces for pieces in TRIALS if pieces <= enough]
+    if c.ndim != 2 or c.shape[1] > MOST or not trials or not rows.judge.any():
+        return nothing
     knots = _knots(c)
-    first = {TRIALS[0]: _design(c, _every(knots, TRIALS[0]))}
-    hopeful = [_best(column, first, knots, rows).error < HOPELESS * _spread(column, rows) for column in y.T]
+    first = {trials[0]: _design(c, _every(knots, trials[0]))}
+    hopeful = [_explained(column, _best(column, first, knots, rows), rows) > HOPEFUL for column in y.T]
     if not any(hopeful):  # the common case, told for a twentieth of the price
         return nothing
-    designs = {pieces: _design(c, _every(knots, pieces)) for pieces in TRIALS}
+    designs = {pieces: _design(c, _every(knots, pieces)) for pieces in trials}
     columns = zip(hopeful, y.T, strict=True)
     pairs = [_place_and_width(column, designs, knots, rows) if hope else None for hope, column in columns]
     narrow = np.array([pair is not None for pair in pairs])
@@ -119,33 +130,45 @@ def fit_shift(
 def _place_and_width(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> tuple[_Curve, _Curve] | None:
     """Place, width, and the place again with every run counted by its precision; None where too little is explained."""
     place = _best(y, designs, knots, rows)
-    if place.error > (1 - EXPLAINED) * _spread(y, rows):
+    if _explained(y, place, rows) < EXPLAINED:
         return None
+    coarse = {min(designs): designs[min(designs)]}
     for _ in range(2):
-        width = _width(y - place.values, designs, knots, rows)
+        width = _width(y - place.unseen, coarse, knots, rows)
         precise = rows.weights * np.exp(-2 * width.values)
         place = _best(y, designs, knots, rows._replace(weights=precise / precise.mean()))
-    return place, _width(y - place.values, designs, knots, rows)
+    return place, _width(y - place.unseen, coarse, knots, rows)
 
 
-def _spread(y: Array, rows: _Rows) -> float:
-    """Weighted variance of the judging rows."""
-    judged, weights = y[rows.judge], rows.weights[rows.judge]
-    return float(np.average((judged - np.average(judged, weights=weights)) ** 2, weights=weights))
+def _explained(y: Array, curve: _Curve, rows: _Rows) -> float:
+    """Share of the held-out spread that a curve explains: by variance or by median, whichever is less.
+
+    A few far runs can be all of the variance: of a heavy-tailed prior it tells nothing about the rest.
+    """
+    left, weights = (y - curve.values)[rows.judge], rows.weights[rows.judge]
+    spread = y[rows.judge] - _median(y[rows.judge], weights)
+    variance = np.average(left**2, weights=weights) / np.average(spread**2, weights=weights)
+    middle = (_median(np.abs(left), weights) / _median(np.abs(spread), weights)) ** 2
+    return 1 - float(max(variance, middle))
 
 
-def _width(residual: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
+def _median(values: Array, weights: Array) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
+
+
+def _width(residual: Array, coarse: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
     """Log s: regression of log|residual|, or one common width where that predicts held-out sizes better."""
     fit, weights = rows.fit, rows.weights
     common = 0.5 * np.log(np.average(residual[fit] ** 2, weights=weights[fit]))
     size = np.log(np.maximum(np.abs(residual), 1e-3 * np.exp(common)))
-    coarse = {COARSE: designs[COARSE]}
     curve = _best(size, coarse, knots, rows)
     log_width = np.clip(curve.values, common - FARTHEST, common + FARTHEST)
     level = 0.5 * np.log(np.average((residual / np.exp(log_width))[fit] ** 2, weights=weights[fit]))
     flat = np.full(len(residual), common)
     if _score(residual, flat, rows) <= _score(residual, log_width + level, rows):
-        return _Curve(curve.knots, np.concatenate([[common], 0 * curve.solution[1:]]), flat, 0.0)
+        return curve._replace(solution=np.concatenate([[common], 0 * curve.solution[1:]]), values=flat)
     solution = np.concatenate([[curve.solution[0] + level], curve.solution[1:]])
     return curve._replace(solution=solution, values=log_width + level)
 
@@ -157,15 +180,28 @@ def _score(residual: Array, log_width: Array, rows: _Rows) -> float:
 
 
 def _best(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
-    """Least squares over numbers of pieces and penalties: the one with the least held-out error."""
-    fit, judge, weights = rows
-    curves = []
+    """Least squares over numbers of pieces and penalties: the one with the least cross-validated error."""
+    fit, weights = np.flatnonzero(rows.fit), rows.weights
+    best: tuple[float, int, int, Array] | None = None
     for pieces, design in designs.items():
-        for solution in _ridges(design[fit], y[fit], weights[fit]):
-            values = design @ solution[1:] + solution[0]
-            error = float(np.average((y - values)[judge] ** 2, weights=weights[judge]))
-            curves.append(_Curve(_every(knots, pieces), solution, values, error))
-    return min(curves, key=lambda curve: curve.error)
+        unseen = np.empty((len(RIDGES), len(fit)))
+        for fold in range(FOLDS):
+            out = np.arange(len(fit)) % FOLDS == fold
+            inner = fit[~out]
+            solutions = _ridges(design[inner], y[inner], weights[inner])
+            unseen[:, out] = [design[fit[out]] @ s[1:] + s[0] for s in solutions]
+        errors = np.average((y[fit] - unseen) ** 2, axis=1, weights=weights[fit])
+        chosen = int(np.argmin(errors))
+        if best is None or errors[chosen] < best[0]:
+            best = float(errors[chosen]), pieces, chosen, unseen[chosen]
+    assert best is not None
+    _, pieces, chosen, left_out = best
+    design = designs[pieces]
+    solution = _ridges(design[fit], y[fit], weights[fit])[chosen]
+    values = design @ solution[1:] + solution[0]
+    unseen = values.copy()
+    unseen[fit] = left_out
+    return _Curve(_every(knots, pieces), solution, values, unseen)
 
 
 def _ridges(design: Array, y: Array, weights: Array) -> list[Array]:

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from thrifty.errors import InferenceError
+from thrifty.errors import InferenceError, WeightError
 from thrifty.inference import checkpoint
 from thrifty.inference.progress import progress_bar
 from thrifty.inference.settings import Training, TrainingCurve
@@ -89,6 +89,14 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
         torch.from_numpy(np.flatnonzero(~table.validates)),
         torch.from_numpy(np.flatnonzero(table.validates)),
     )
+    for side, which in (("held-out", data.held), ("training", data.rows)):
+        if not float(data.weights[which].sum()) > 0:
+            raise WeightError(
+                f"the {len(which)} {side} runs carry no weight",
+                code="W07",
+                why="a few runs hold all of it",
+                fix="draw with a gentler penalty or a mixture that holds k = 0, or give more runs",
+            )
     state = _fresh(net, settings, seed)
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
