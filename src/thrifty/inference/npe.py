@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.direct import DirectPosterior
@@ -28,7 +29,7 @@ from thrifty.inference.settings import Training, held_out, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
-from thrifty.types import Array, Prior, Simulations, Weighting
+from thrifty.types import Prior, Simulations, Weighting
 
 if TYPE_CHECKING:
     import torch
@@ -140,7 +141,7 @@ def _warn_atomic(narrow: list[str]) -> None:
     )
 
 
-def _plain(frame: Frame, table: Rows) -> Array:
+def _plain(frame: Frame, table: Rows) -> npt.NDArray[np.float32]:
     """The statistics as the network sees them first; their normal scores, which follow, say the same again."""
     return frame.x_in(table.x)[:, : len(frame.x.centre)]
 

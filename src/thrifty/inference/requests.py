@@ -48,4 +48,4 @@ def check_seed(seed: Any) -> None:
 
 
 def _whole(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
