@@ -1,0 +1,228 @@
+"""What all studies share: options, rows that survive a kill, the JSON record, tables and figures.
+
+A study is a list of tasks (a setting and a seed, plain numbers) and a function from a task to values. Each finished
+task is one line of `rows.jsonl`; a killed study run again does only what is missing, and the same task always gives
+the same values. The record is written in one step (a temporary file, then a rename).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import subprocess
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import thrifty as th
+
+Task = dict[str, Any]
+Value = dict[str, Any]
+Record = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table or figure.
+
+    Attributes:
+        name: Of the script and of its files.
+        tasks: (full, seeds or None) -> tasks; every setting a result depends on is in the task.
+        work: (task, folder) -> values, one dict each; the folder keeps what is made once, such as a reference.
+        text: Record -> Markdown, the paper's numbers beside ours.
+        draw: (record, file) -> a figure.
+    """
+
+    name: str
+    tasks: Callable[[bool, int | None], list[Task]]
+    work: Callable[[Task, Path], list[Value]]
+    text: Callable[[Record], str]
+    draw: Callable[[Record, Path], None]
+
+
+def main(study: Study, doc: str | None, argv: Sequence[str] | None) -> Record:
+    """Run a study from the command line: rows, record, figure, and the text on the screen."""
+    options = read_options(study.name, doc, argv)
+    folder = options.out / f"{study.name}-{'full' if options.full else 'quick'}"
+    folder.mkdir(parents=True, exist_ok=True)
+    tasks = study.tasks(options.full, options.seeds)
+    record = header(study.name, options.full) | gathered(run_tasks(study.work, tasks, folder, workers=options.workers))
+    write_json(folder / f"{study.name}.json", record)
+    study.draw(record, folder / f"{study.name}.png")
+    print(study.text(record))
+    print(f"\n{record['cpu_seconds']:.0f} CPU s in {record['tasks']} tasks; {folder / study.name}.json and .png")
+    return record
+
+
+def read_options(name: str, doc: str | None, argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options of every study."""
+    parser = argparse.ArgumentParser(prog=name, description=(doc or "").splitlines()[0])
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="small counts, a minute or two (default)")
+    size.add_argument("--full", action="store_true", help="the paper's counts")
+    parser.add_argument("--seeds", type=int, help="repetitions, instead of the default of the size")
+    parser.add_argument("--workers", type=int, default=1, help="tasks side by side, one process each")
+    parser.add_argument("--out", type=Path, default=Path("runs/studies"), help="rows, JSON and figure go here")
+    options = parser.parse_args(argv)
+    if options.workers < 1 or (options.seeds is not None and options.seeds < 1):
+        parser.error("--workers and --seeds take whole numbers of at least 1")
+    return options
+
+
+def run_tasks(
+    work: Callable[[Task, Path], list[Value]], tasks: list[Task], folder: Path, *, workers: int = 1
+) -> list[dict[str, Any]]:
+    """One row per task, in the order of the tasks; rows of an earlier run are taken as they are."""
+    path = folder / "rows.jsonl"
+    done = read_rows(path)
+    missing = [task for task in tasks if key(task) not in done]
+    if done and missing:
+        print(f"{len(tasks) - len(missing)} of {len(tasks)} tasks are done already")
+    with path.open("a", encoding="utf-8") as handle:
+        for row in _rows(work, missing, folder, workers):
+            done[key(row["task"])] = row
+            handle.write(json.dumps(row) + "\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+    return [done[key(task)] for task in tasks]
+
+
+def _rows(work: Any, tasks: list[Task], folder: Path, workers: int) -> Any:
+    if workers == 1:
+        yield from (one_task(work, task, folder) for task in tasks)
+        return
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        for future in as_completed([pool.submit(one_task, work, task, folder) for task in tasks]):
+            yield future.result()
+
+
+def one_task(work: Callable[[Task, Path], list[Value]], task: Task, folder: Path) -> dict[str, Any]:
+    """Values of one task with the CPU seconds they took."""
+    from threadpoolctl import threadpool_limits
+
+    begin = time.process_time()
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore", th.ThriftyWarning)  # weak effective numbers are what the tables are about
+        values = work(task, folder)
+    return {"task": task, "cpu": round(time.process_time() - begin, 2), "values": [short(value) for value in values]}
+
+
+def read_rows(path: Path) -> dict[str, dict[str, Any]]:
+    """Finished rows by task; a line cut short by a kill is dropped from the file."""
+    if not path.exists():
+        return {}
+    good, rows = [], {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        if line.endswith("\n"):
+            good.append(line)
+            rows[key(row["task"])] = row
+    path.write_text("".join(good), encoding="utf-8")
+    return rows
+
+
+def key(task: Task) -> str:
+    """A task as text."""
+    return json.dumps(task, sort_keys=True)
+
+
+def short(value: Any) -> Any:
+    """Six digits are enough to print from, and keep the files small; no NaN, which JSON does not know."""
+    if isinstance(value, dict):
+        return {name: short(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [short(part) for part in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def gathered(rows: list[dict[str, Any]]) -> Record:
+    """All values, each with the task it came from."""
+    return {
+        "seeds": len({row["task"].get("seed", 0) for row in rows}),
+        "tasks": len(rows),
+        "cpu_seconds": round(sum(row["cpu"] for row in rows), 1),
+        "cpu": [[row["task"].get("model", ""), row["cpu"]] for row in rows],
+        "values": [row["task"] | value for row in rows for value in row["values"]],
+    }
+
+
+def header(name: str, full: bool) -> Record:
+    """What a reader must know of a run: when, on which code and machine."""
+    today = datetime.datetime.now(datetime.UTC).date().isoformat()
+    size = "full" if full else "quick"
+    return {"study": name, "size": size, "date": today, "commit": commit(), "machine": machine()}
+
+
+def commit() -> str:
+    """The last commit that changed the library: what the numbers rest on."""
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src/thrifty"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or "unknown"
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def machine() -> str:
+    """Cores and processor, without names or paths."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown CPU")
+    return f"{os.cpu_count()} cores, {model}"
+
+
+def write_json(path: Path, record: Record) -> None:
+    """All or nothing."""
+    temporary = path.with_suffix(".json.part")
+    temporary.write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def pick(record: Record, **wanted: Any) -> list[Value]:
+    """The values with these entries."""
+    return [v for v in record["values"] if all(v.get(name) == value for name, value in wanted.items())]
+
+
+def column(values: list[Value], name: str) -> np.ndarray:
+    """One entry of each value as numbers; missing is NaN."""
+    return np.array([np.nan if v.get(name) is None else v[name] for v in values], dtype=float)
+
+
+def mean_sd(values: Any, digits: int = 2, *, percent: bool = False) -> str:
+    """`0.02 (0.01)`; over one seed without the bracket."""
+    values = np.asarray(values, dtype=float) * (100 if percent else 1)
+    values = values[np.isfinite(values)]
+    if not len(values):
+        return "–"
+    digits = 0 if percent else digits
+    end = "%" if percent else ""
+    spread = f" ({values.std(ddof=1):.{digits}f})" if len(values) > 1 else ""
+    return f"{values.mean():.{digits}f}{end}{spread}"
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """A Markdown table, padded so that it reads well on a screen too."""
+    lines = [list(head), *(list(map(str, line)) for line in body)]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    padded = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]
+    rule = "|" + "|".join("-" * (w + 2) for w in widths) + "|"
+    return "\n".join([padded[0], rule, *padded[1:]])
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a PNG of modest size."""
+    figure.savefig(path, dpi=100)
