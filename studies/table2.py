@@ -1,0 +1,186 @@
+"""Table 2: NPE against Ca-NPE on three SIR models, with MMD, C2ST, KS and time saved; and what goes past it.
+
+    python studies/table2.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
+
+As the paper: n = 5,000 runs, cost from a Gaussian process or polynomial on 200 timed runs, MAF, reference NPE on 50,000
+prior runs, one observation. Beyond: √c with the pilot used as its prior share, the mixture's own runs under balance
+weights, and the k = 1 runs with the atomic loss, which needs no weights.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
+from common import main as run_study
+from epidemics import (
+    PILOT,
+    POWERS,
+    SHOWN,
+    fit,
+    judged,
+    model_of,
+    observation,
+    pilot,
+    pooled,
+    reference,
+    savings,
+    simulated,
+    spent,
+)
+
+import thrifty as th
+from thrifty.plots.style import COLOURS, GREY, labels, legend, new
+
+SEEDS = {"HomogeneousSIR": 50, "TemporalSIR": 50, "BernoulliSIR": 20}
+ARMS = ("NPE", "k=0.5", "k=1", "k=2", "mixture")
+BEYOND = ("√c and pilot", "balance", "atomic")
+# Table 2 and the appendix's tables of C2ST and KS: mean and sd over 50 runs
+PAPER_MMD = {
+    "HomogeneousSIR": ((0.02, 0.02), (0.02, 0.01), (0.02, 0.02), (0.23, 0.08), (0.05, 0.04)),
+    "TemporalSIR": ((0.03, 0.03), (0.06, 0.03), (0.07, 0.03), (0.07, 0.03), (0.05, 0.04)),
+    "BernoulliSIR": ((0.02, 0.00), (0.02, 0.00), (0.02, 0.01), (0.04, 0.01), (0.02, 0.00)),
+}
+PAPER_SAVED = {
+    "HomogeneousSIR": (0, 16, 38, 70, 30),
+    "TemporalSIR": (0, 36, 65, 85, 24),
+    "BernoulliSIR": (0, 23, 37, 47, 25),
+}
+PAPER_C2ST = {
+    "HomogeneousSIR": (0.56, 0.55, 0.55, 0.77, 0.59),
+    "TemporalSIR": (0.60, 0.66, 0.70, 0.75, 0.65),
+    "BernoulliSIR": (0.93, 0.93, 0.93, 0.92, 0.92),
+}
+PAPER_KS = {
+    "HomogeneousSIR": ("0.12", "0.11", "0.11", "0.49", "0.15"),
+    "TemporalSIR": ("0.12 0.12", "0.11 0.13", "0.13 0.13", "0.13 0.19", "0.12 0.13"),
+    "BernoulliSIR": ("0.12 0.06 0.08", "0.13 0.05 0.09", "0.14 0.07 0.09", "0.15 0.13 0.12", "0.12 0.05 0.10"),
+}
+
+
+def tasks(full: bool, seeds: int | None) -> list[Task]:
+    """By seed, Bernoulli last: a run that is stopped leaves whole rows of the first two models."""
+    n, many = (5_000, 50_000) if full else (500, 3_000)
+    counts = {name: min(seeds or count, count) if full else seeds or 1 for name, count in SEEDS.items()}
+    order = sorted(
+        ((name == "BernoulliSIR", seed, name) for name in SEEDS for seed in range(counts[name])), key=lambda t: t[:2]
+    )
+    return [{"model": name, "n": n, "reference": many, "seed": seed} for _, seed, name in order]
+
+
+def work(task: Task, folder: Path) -> list[Value]:
+    model, n, seed = model_of(task["model"]), task["n"], task["seed"]
+    x_o, target = observation(model), reference(model, folder, task["reference"])
+    first, pilot_seconds = pilot(model, seed)
+    cost = fit(first)
+    npe = th.NPE(model.prior, network=th.MAF())
+    made = tables(model, cost, (first, pilot_seconds), n=n, seed=seed)
+    plain, out = spent(*made["NPE"]), []
+    for name, (sims, seconds) in made.items():
+        method = th.NPE(model.prior, network=th.MAF(), correction="atomic") if name == "atomic" else npe
+        arm = spent(sims, seconds) | {"pilot_counted": name == "√c and pilot"}
+        result = judged(method, sims, x_o, target, seed=seed) | savings(arm, plain, float(first.cost.sum()))
+        out.append({"arm": name, "ess": arm["effective"] / n, "score": cost.score, **result})
+    out[0]["lengthscale"] = th.metrics.median_distance(target)
+    return out
+
+
+def tables(
+    model: th.models.Model, cost: th.FittedCost, first: tuple[th.Simulations, float], *, n: int, seed: int
+) -> dict[str, tuple[th.Simulations, float]]:
+    """Runs of each arm with their CPU seconds; what shares runs, shares them."""
+    prior, made = model.prior, {}
+    proposals = {f"k={k:g}" if k else "NPE": th.CostAware(prior, cost, th.Power(k)) for k in POWERS}
+    mixture = th.Mixture(prior, cost, powers=POWERS, scheme="paper")
+    for i, (name, proposal) in enumerate({**proposals, "mixture": mixture}.items()):
+        draws = proposal.sample(n, np.random.default_rng([seed, 10 + i]))
+        made[name] = simulated(model, draws, 1_000 * (seed + 1) + 10 + i)
+    root = proposals["k=0.5"]
+    rest, seconds = simulated(model, root.sample(n - PILOT, np.random.default_rng([seed, 20])), 1_000 * (seed + 1) + 20)
+    pool = th.Pool([(PILOT, prior), (n - PILOT, root)], prior)
+    made["√c and pilot"] = pooled(first[0], rest, pool), first[1] + seconds
+    paper = made["mixture"][0]
+    made["balance"] = paper.reweighted(mixture.balanced.log_weight(paper.theta)), made["mixture"][1]
+    made["atomic"] = made["k=1"]
+    return made
+
+
+def text(record: Record) -> str:
+    parts = []
+    for name in SEEDS:
+        rows = pick(record, model=name)
+        if rows:
+            parts.append(_one_model(record, name, rows))
+    return "\n\n".join(parts)
+
+
+def _one_model(record: Record, name: str, rows: list[Value]) -> str:
+    count = len({v["seed"] for v in rows})
+    scale = np.nanmean(column(rows, "lengthscale"))
+    head = ["arm", "MMD² paper", "MMD² ours", "C2ST paper", "ours", "KS paper", "ours", "saved paper", "saved ours",
+            "with pilot", "per effective", "CPU s", "ESS/n"]  # fmt: skip
+    body = []
+    for arm in (*ARMS, *BEYOND):
+        mine = pick(record, model=name, arm=arm)
+        i = ARMS.index(arm) if arm in ARMS else None
+        mmd = PAPER_MMD[name][i] if i is not None else None
+        body.append([
+            arm, f"{mmd[0]:.2f} ({mmd[1]:.2f})" if mmd else "", mean_sd(column(mine, "mmd2"), 3),
+            f"{PAPER_C2ST[name][i]:.2f}" if i is not None else "", mean_sd(column(mine, "c2st")),
+            PAPER_KS[name][i] if i is not None else "", _ks(mine),
+            f"{PAPER_SAVED[name][i]}%" if i else "", *(mean_sd(column(mine, s), percent=True) if arm != "NPE" else ""
+            for s in ("saved", "saved_with_pilot", "saved_per_effective", "saved_seconds")),
+            mean_sd(column(mine, "ess"), 3),
+        ])  # fmt: skip
+    failed = sum("failed" in v for v in rows)
+    note = f" {failed} fits of {len(rows)} failed and are left out." if failed else ""
+    return (
+        f"**{SHOWN[name]} SIR**, n = {rows[0]['n']:,}, {count} seeds (mean, sd); lengthscale {scale:.2f}.{note}\n\n"
+        + table(head, body)
+    )
+
+
+def _ks(rows: list[Value]) -> str:
+    values = np.array([v["ks"] for v in rows if v.get("ks")])
+    return " ".join(f"{v:.2f}" for v in values.mean(0)) if len(values) else "–"
+
+
+def verdict(record: Record, name: str, arm: str) -> tuple[float, float, bool, bool]:
+    """Time saved and MMD² of an arm, and whether each is at least as good as the paper's (MMD² within two se)."""
+    rows, i = pick(record, model=name, arm=arm), ARMS.index(arm)
+    saved, mmd = column(rows, "saved"), column(rows, "mmd2")
+    mmd = mmd[np.isfinite(mmd)]
+    paper_mean, paper_sd = PAPER_MMD[name][i]
+    se = np.sqrt(paper_sd**2 / 50 + mmd.var(ddof=1) / len(mmd))
+    good = round(100 * saved.mean()) >= PAPER_SAVED[name][i], mmd.mean() <= paper_mean + 0.005 + 2 * se
+    return float(saved.mean()), float(mmd.mean()), *(bool(g) for g in good)
+
+
+def draw(record: Record, path: Path) -> None:
+    names = [name for name in SEEDS if pick(record, model=name)]
+    figure, axes = new(3.8 * len(names), 3.6, columns=len(names))
+    for ax, name in zip(axes[0], names, strict=True):
+        for i, arm in enumerate((*ARMS, *BEYOND)):
+            rows = pick(record, model=name, arm=arm)
+            x, y = 100 * np.nanmean(column(rows, "saved")), column(rows, "mmd2")
+            mark = "D" if arm in BEYOND else "o"
+            ax.errorbar(x, np.nanmean(y), np.nanstd(y), fmt=mark, color=COLOURS[i % 7], label=arm, markersize=5)
+            if arm in ARMS:
+                at = PAPER_SAVED[name][ARMS.index(arm)], PAPER_MMD[name][ARMS.index(arm)][0]
+                ax.plot(*at, "x", color=GREY, label="paper" if arm == "NPE" else None)
+        labels(ax, "time saved at equal n [%]", "MMD² to the reference", SHOWN[name])
+    legend(axes[0, 0])
+    save(figure, path)
+
+
+STUDY = Study("table2", tasks, work, text, draw)
+
+
+def main(argv: list[str] | None = None) -> Record:
+    """Run it."""
+    return run_study(STUDY, __doc__, argv)
+
+
+if __name__ == "__main__":
+    main()
