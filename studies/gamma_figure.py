@@ -107,7 +107,7 @@ def draw(record: Record, path: Path) -> None:
             axes[1, j + 1].plot(row["grid"], row["density"], color=COLOURS[ARMS.index(arm)], label=arm)
         axes[1, j + 1].plot(row["grid"], row["true_density"], "k--", label="true posterior")
         labels(axes[1, j + 1], "θ", "density" if j == 0 else "", "NPE posteriors, first run")
-    legend(axes[1, 1])
+    axes[1, 0].legend(*axes[1, 1].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
     axes[1, 0].axis("off")
     save(figure, path)
 

@@ -238,7 +238,7 @@ def _faults(record: Record) -> str:
         + "\n\n"
         + "\n\n".join(notes)
         + "\n\nWhat the published runs did cannot be known from here: the floor explains the rows of CG×ESS, not the"
-        " time saved of temporal SIR, which neither a right nor a floored proposal gives at the paper's own range of 12×."
+        " time saved of temporal SIR, which neither a right nor a floored proposal gives at the paper's own range."
     )
 
 

@@ -1,0 +1,126 @@
+"""Beyond the paper (c): equal budget instead of equal n, on temporal SIR.
+
+    python studies/beyond_budget.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
+
+A budget pays for so many plain runs. Each arm draws in order and stops with the run that passes the budget, which
+is kept (stopping otherwise would favour cheap runs); cost-aware arms pay for their pilot of 200 out of it. The pilot is
+recycled through joint weights, except in the paper's mixture, which cannot. Accuracy: mean log density of the
+true parameters under an amortised NPE, over runs from the prior, in all of them and in the cheap and the dear half.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
+from common import main as run_study
+from epidemics import PILOT, POWERS, fit, model_of, pilot, pooled
+
+import thrifty as th
+from thrifty.plots.style import COLOURS, labels, legend, new
+
+ARMS = ("plain", "√c", "k=1", "paper's mixture", "balance mixture")
+TEST = 3_000
+
+
+def tasks(full: bool, seeds: int | None) -> list[Task]:
+    budgets, count = ((500, 2_000), 10) if full else ((400,), 1)
+    return [{"budget": b, "seed": seed} for seed in range(seeds or count) for b in budgets]
+
+
+def work(task: Task, folder: Path) -> list[Value]:
+    model, seed = model_of("TemporalSIR"), task["seed"]
+    test = model.simulate_many(model.prior.sample(TEST, np.random.default_rng([seed, 9])), 77_000 + seed)
+    first, _ = pilot(model, seed)
+    cost = fit(first)
+    budget = task["budget"] * plain_cost()
+    dear = cost(test.theta) > np.median(cost(test.theta))
+    out = []
+    for arm, (sims, paid) in arms(model, cost, first, budget=budget, seed=seed).items():
+        begin = time.process_time()
+        density = th.NPE(model.prior).fit(sims, seed=seed).log_density(test.theta, test.x)
+        out.append({"arm": arm, "n": len(sims), "effective": th.ess(sims.log_weights), "spent": paid / budget,
+                    "all": density.mean(), "cheap": density[~dear].mean(), "dear": density[dear].mean(),
+                    "se": density.std(ddof=1) / np.sqrt(TEST), "training": time.process_time() - begin})  # fmt: skip
+    return out
+
+
+@cache
+def plain_cost() -> float:
+    """Mean cost of a prior run, from 20,000 of them: the unit of the budget."""
+    model = model_of("TemporalSIR")
+    return float(model.simulate_many(model.prior.sample(20_000, np.random.default_rng(6)), 6).cost.mean())
+
+
+def arms(model: Any, cost: Any, first: th.Simulations, *, budget: float, seed: int) -> dict[str, Any]:
+    """Runs of each arm and what they cost, pilot included where there was one."""
+    prior, left, price = model.prior, budget - float(first.cost.sum()), float(first.cost.sum())
+    plain = until(model, th.CostAware(prior, cost, th.Constant()), budget, seed=seed, stream=1)
+    out = {"plain": (plain, float(plain.cost.sum()))}
+    for i, (name, k) in enumerate({"√c": 0.5, "k=1": 1.0}.items()):
+        proposal = th.CostAware(prior, cost, th.Power(k))
+        rest = until(model, proposal, left, seed=seed, stream=2 + i)
+        joint = pooled(first, rest, th.Pool([(PILOT, prior), (len(rest), proposal)], prior))
+        out[name] = joint, float(joint.cost.sum())
+    mixture = th.Mixture(prior, cost, powers=POWERS, scheme="paper")
+    rest = until(model, mixture, left, seed=seed, stream=4)
+    out["paper's mixture"] = rest, price + float(rest.cost.sum())
+    joint = pooled(first, rest, th.Pool([(PILOT, prior), (len(rest), mixture.balanced)], prior))
+    out["balance mixture"] = joint, float(joint.cost.sum())
+    return out
+
+
+def until(model: Any, proposal: Any, budget: float, *, seed: int, stream: int) -> th.Simulations:
+    """Runs in plan order up to and including the one that passes the budget."""
+    most = int(8 * budget / plain_cost()) + 50
+    draws = proposal.sample(most, np.random.default_rng([seed, 40 + stream]))
+    sims = model.simulate_many(draws, 1_000 * (seed + 1) + 400 + stream)
+    last = int(np.searchsorted(np.cumsum(sims.cost), budget)) + 1
+    return sims[:last]
+
+
+def text(record: Record) -> str:
+    body = []
+    for budget in sorted({v["budget"] for v in record["values"]}):
+        base = pick(record, budget=budget, arm="plain")
+        for arm in ARMS:
+            rows = pick(record, budget=budget, arm=arm)
+            gain = [column(rows, part) - column(base, part) for part in ("all", "cheap", "dear")]
+            body.append([f"{budget:,}" if arm == "plain" else "", arm, mean_sd(column(rows, "n"), 0),
+                         mean_sd(column(rows, "effective"), 0), mean_sd(column(rows, "all")),
+                         *(mean_sd(g) if arm != "plain" else "" for g in gain)])  # fmt: skip
+    head = ["budget (plain runs)", "arm", "runs", "effective", "log density", "gain, all", "gain, cheap", "gain, dear"]
+    return (
+        f"Equal budget on temporal SIR, {record['seeds']} seeds, NPE with splines; gains in nats over plain, same"
+        " seeds, mean and sd.\n\n" + table(head, body)
+    )
+
+
+def draw(record: Record, path: Path) -> None:
+    budgets = sorted({v["budget"] for v in record["values"]})
+    figure, axes = new(9, 3.2, columns=3)
+    for ax, part in zip(axes[0], ("all", "cheap", "dear"), strict=True):
+        for i, arm in enumerate(ARMS):
+            y = [column(pick(record, budget=b, arm=arm), part) for b in budgets]
+            ax.errorbar(budgets, [v.mean() for v in y], [v.std() / np.sqrt(len(v)) for v in y], fmt="o-",
+                        color=COLOURS[i], markersize=4, label=arm)  # fmt: skip
+        ax.set_xscale("log")
+        labels(ax, "budget, in plain runs", "mean log density" if part == "all" else "", f"{part} observations")
+    legend(axes[0, 0])
+    save(figure, path)
+
+
+STUDY = Study("beyond_budget", tasks, work, text, draw)
+
+
+def main(argv: list[str] | None = None) -> Record:
+    """Run it."""
+    return run_study(STUDY, __doc__, argv)
+
+
+if __name__ == "__main__":
+    main()
