@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
 from common import main as run_study
-from epidemics import POWERS, fit, judged, model_of, observation, pilot, reference, savings, simulated, spent
+from epidemics import POWERS, fit, judged, model_of, pilot, references, savings, simulated, spent
 
 import thrifty as th
 from thrifty.plots.style import new
@@ -36,7 +36,7 @@ def tasks(full: bool, seeds: int | None) -> list[Task]:
 
 def work(task: Task, folder: Path) -> list[Value]:
     model, n, seed = model_of("TemporalSIR"), task["n"], task["seed"]
-    x_o, target = observation(model), reference(model, folder, task["reference"])
+    targets = references(model, folder, task["reference"])
     first, _ = pilot(model, seed)
     prior_runs = simulated(model, th.Draws(model.prior.sample(n, np.random.default_rng([seed, 2]))), 7_000 + seed)
     plain = spent(*prior_runs)
@@ -47,7 +47,7 @@ def work(task: Task, folder: Path) -> list[Value]:
             draws = proposal.sample(n, np.random.default_rng([seed, 30, i, j]))
             sims, seconds = simulated(model, draws, 1_000 * (seed + 1) + 100 + 10 * i + j)
             cheap = spent(sims, seconds)
-            result = judged(npe, sims, x_o, target, seed=seed, classifier=False)
+            result = judged(npe, sims, model, targets, seed=seed, classifier=False)
             out.append({"cost": name, "arm": arm, "ess": cheap["effective"] / n, "score": getattr(cost, "score", None),
                         **result, **savings(cheap, plain, price)})  # fmt: skip
     return out
