@@ -139,6 +139,11 @@ def key(task: Task) -> str:
     return json.dumps(task, sort_keys=True)
 
 
+def kind(task: Task) -> str:
+    """What decides how long a task takes."""
+    return str(task.get("model", task.get("part", task.get("budget", ""))))
+
+
 def short(value: Any) -> Any:
     """Six digits are enough to print from, and keep the files small; no NaN, which JSON does not know."""
     if isinstance(value, dict):
@@ -156,7 +161,7 @@ def gathered(rows: list[dict[str, Any]]) -> Record:
         "seeds": len({row["task"].get("seed", 0) for row in rows}),
         "tasks": len(rows),
         "cpu_seconds": round(sum(row["cpu"] for row in rows), 1),
-        "cpu": [[row["task"].get("model", ""), row["cpu"]] for row in rows],
+        "cpu": [[kind(row["task"]), row["cpu"]] for row in rows],
         "values": [row["task"] | value for row in rows for value in row["values"]],
     }
 

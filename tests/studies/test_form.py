@@ -1,0 +1,114 @@
+"""Every study has the one form, goes on after a kill, and the page is what its records make."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TOY = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, {studies!r})
+from common import Study, main
+
+def tasks(full, seeds):
+    return [{{"seed": s, "n": 3}} for s in range(seeds or 6)]
+
+def work(task, folder):
+    import numpy as np
+    time.sleep({pause})
+    return [{{"value": float(np.random.default_rng(task["seed"]).normal()), "n_is": task["n"]}}]
+
+STUDY = Study("toy", tasks, work, lambda record: "done", lambda record, path: path.write_bytes(b""))
+if __name__ == "__main__":
+    main(STUDY, "toy", sys.argv[1:])
+"""
+
+
+def script(folder: Path, pause: float) -> Path:
+    path = folder / "toy.py"
+    path.write_text(TOY.format(studies=str(ROOT / "studies"), pause=pause))
+    return path
+
+
+def finished(folder: Path, *options: str) -> dict:
+    subprocess.run([sys.executable, str(script(folder, 0.0)), "--out", str(folder), *options], check=True)
+    return json.loads((folder / "toy-quick" / "toy.json").read_text())
+
+
+def test_a_killed_study_goes_on_with_the_same_rows(tmp_path):
+    """SIGKILL after some rows, one line cut short: nothing lost, nothing done twice, the same values in the end."""
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "whole").mkdir()
+    slow = subprocess.Popen([sys.executable, str(script(tmp_path / "killed", 0.3)), "--out", str(tmp_path / "killed")])
+    rows = tmp_path / "killed" / "toy-quick" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not (rows.exists() and rows.read_text().count("\n") >= 2):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(slow.pid, signal.SIGKILL)
+    slow.wait()
+    before = rows.read_text().splitlines()
+    assert 2 <= len(before) < 6, "killed in the middle"
+    rows.write_text("\n".join(before) + "\n" + before[0][: len(before[0]) // 2])
+    continued, whole = finished(tmp_path / "killed"), finished(tmp_path / "whole")
+    assert continued["values"] == whole["values"] and continued["tasks"] == 6
+    after = rows.read_text().splitlines()
+    assert after[: len(before)] == before, "rows that were done stay as they are"
+    assert len(after) == 6
+
+
+def test_workers_change_nothing_and_more_seeds_only_add(tmp_path):
+    one = finished(tmp_path, "--seeds", "2")
+    (tmp_path / "two").mkdir()
+    two = finished(tmp_path / "two", "--seeds", "4", "--workers", "2")
+    assert two["values"][:2] == one["values"] and len(two["values"]) == 4
+
+
+@pytest.mark.parametrize("options", [["--seeds", "0"], ["--workers", "0"], ["--quick", "--full"], ["--seed", "x"]])
+def test_bad_options_are_refused_before_anything_starts(tmp_path, study, options):
+    with pytest.raises(SystemExit) as caught:
+        study("table1").main([*options, "--out", str(tmp_path)])
+    assert caught.value.code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_study_has_the_form(study):
+    """One docstring line first, a main, tasks for both sizes that differ, all settings plain numbers."""
+    page = study("page")
+    for name in page.SECTIONS:
+        module = study(name)
+        first = (module.__doc__ or "").splitlines()[0]
+        assert first.endswith(".") and callable(module.main), name
+        sizes = {full: module.tasks(full, None) for full in (False, True)}
+        assert sizes[False] != sizes[True]
+        assert json.loads(json.dumps(sizes[True])) == sizes[True]
+        assert len(module.tasks(True, 1)) <= len(sizes[True])
+    counts = [task["model"] for task in study("table2").tasks(True, None)]
+    assert [counts.count(m) for m in ("HomogeneousSIR", "TemporalSIR", "BernoulliSIR")] == [50, 50, 20]
+    assert len(study("table3").tasks(True, None)) == 50
+
+
+def test_the_page_is_what_its_records_make(study):
+    page = study("page")
+    found = page.records()
+    assert found, "records of full runs are kept with the code"
+    assert (ROOT / "docs" / "reproduction.md").read_text() == page.page(found), "run python studies/page.py"
+    for name, record in found.items():
+        assert record["size"] == "full" and record["study"] == name and record["seeds"] >= 1
+        figure = ROOT / "docs" / page.FIGURES / f"{name}.png"
+        assert 5_000 < figure.stat().st_size < 150_000
+        assert (page.RESULTS / f"{name}.json").stat().st_size < 250_000
+
+
+def test_the_whole_set_fits_into_six_hours_on_two_cores(study):
+    page = study("page")
+    assert sum(page.hours(name, record) for name, record in page.records().items()) < 12

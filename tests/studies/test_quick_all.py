@@ -1,0 +1,117 @@
+"""Quick versions of the other studies, each with a property that its full run must have too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+
+def test_products(quick, study):
+    """k = 1 gives 1 for every model and cost, fitted or exact; a floor too high breaks it as the paper's rows are."""
+    record, _ = quick("products", "--seeds", "2")
+    module = study("products")
+    for name in module.GRID:
+        for kind in ("exact", "fitted"):
+            rows = module.pick(record, model=name, kind=kind, k=1)
+            assert np.allclose(module.column(rows, "product"), 1, atol=1e-6)
+        row = [module.pick(record, model=name, kind="exact", k=k)[0]["product"] for k in (0.25, 0.5, 0.75)]
+        assert row[1] == max(row) and abs(row[0] - row[2]) < 1e-4, "highest at √c, symmetric about it"
+    for name in module.CHEAPEST:
+        faulty = module.pick(record, model=name, kind="floor")
+        gaps = [v["product"] - p for v, p in zip(faulty, module.PAPER[name], strict=True)]
+        assert np.abs(gaps).max() < 0.15, "one number, the floor, gives the paper's row"
+        right = module.pick(record, model=name, kind="published", k=1)[0]["product"]
+        assert abs(right - 1) < 1e-6
+    shares = module.pick(record, model="BernoulliSIR", kind="shares")[0]
+    assert shares["explained"][2] > 0.9, "on the right graph cost is a function of the edge probability"
+
+
+def test_gamma_figure(quick, study):
+    record, _ = quick("gamma_figure")
+    module = study("gamma_figure")
+    for arm in ("paper mixture", "balance mixture"):
+        saved = 1 - module.column(module.pick(record, arm=arm), "cost")
+        assert saved.mean() > 0.2, "the paper's mixture saves around 25 %"
+    costs = [module.column(module.pick(record, arm=f"k={k:g}"), "cost").mean() for k in (0, 0.5, 1, 2, 3)]
+    assert costs == sorted(costs, reverse=True)
+    cheap, dear = (module.pick(record, arm="k=3", truth=t)[0]["abc_ess"] for t in (250, 750))
+    assert cheap > dear
+
+
+def test_table2(quick, study):
+    """At equal n every power saves at least what the paper says, where the surface allows it."""
+    record, printed = quick("table2")
+    module = study("table2")
+    for name in ("HomogeneousSIR", "TemporalSIR"):
+        for arm, paper in zip(module.ARMS[1:4], module.PAPER_SAVED[name][1:4], strict=True):
+            row = module.pick(record, model=name, arm=arm)[0]
+            assert row["saved"] > paper / 100 - 0.08, f"{name} {arm}: {row['saved']} against {paper} %"  # n = 500
+    rows = [module.pick(record, model="TemporalSIR", arm=a)[0] for a in ("mixture", "balance")]
+    assert rows[1]["ess"] > rows[0]["ess"] and rows[1]["saved"] == rows[0]["saved"], "same runs, better weights"
+    pilot = module.pick(record, model="TemporalSIR", arm="k=1")[0]
+    assert pilot["saved_with_pilot"] < pilot["saved"]
+    assert "with pilot" in printed
+
+
+def test_table3(quick, study):
+    record, _ = quick("table3")
+    module = study("table3")
+    saved = {n: module.column(module.pick(record, cost=n), "saved").mean() for n in module.MODELS}
+    assert saved["turned round"] < 0 < saved["GP (200)"], "a cost the wrong way round costs, it does not save"
+    assert saved["GP (200)"] > saved["GP (15)"]
+
+
+def test_radio(quick, study):
+    record, _ = quick("radio")
+    module = study("radio")
+    for arm, paper in module.PAPER_SAVED.items():
+        assert 100 * module.pick(record, arm=arm, method="NPE")[0]["saved"] > paper - 3  # n = 300
+    spans = {(v["arm"], v["order"]): v["makespan"] for v in module.pick(record, part="fifty")}
+    assert all(spans[arm, "longest first"] <= spans[arm, "plan order"] for arm in module.ARMS)
+    assert module.pick(record, part="two")[0]["same_table"]
+
+
+def test_beyond_weights(quick, study):
+    record, _ = quick("beyond_weights")
+    module = study("beyond_weights")
+    local = {s: module.column(module.pick(record, place="dear", scheme=s), "local") for s in ("paper", "balance")}
+    assert (local["balance"] > local["paper"]).all(), "same runs, more effective ones where runs are dear"
+    assert module.schemes(10)[2] > 2
+
+
+def test_beyond_nle(quick, study):
+    record, _ = quick("beyond_nle")
+    module = study("beyond_nle")
+    mmd = {w: module.column(module.pick(record, k=2, weighted=w), "mmd2").mean() for w in (True, False)}
+    assert mmd[False] < mmd[True], "weights only add variance"
+
+
+def test_beyond_budget(quick, study):
+    record, _ = quick("beyond_budget")
+    module = study("beyond_budget")
+    rows = {arm: module.pick(record, arm=arm)[0] for arm in module.ARMS}
+    for row in rows.values():
+        assert 1 <= row["spent"] < 1.02, "one run past the budget, no more"
+    assert rows["balance mixture"]["all"] > rows["paper's mixture"]["all"]
+    assert rows["√c"]["effective"] > rows["plain"]["effective"]
+
+
+def test_beyond_stopping(quick, study):
+    record, _ = quick("beyond_stopping")
+    module = study("beyond_stopping")
+    for name in module.CASES:
+        error = {}
+        for rule in module.RULES:
+            means = np.concatenate([v["means"] for v in module.pick(record, case=name, rule=rule)])
+            error[rule] = (means.mean() - 0.5) / means.std() * np.sqrt(len(means))
+        assert abs(error["drained"]) < 5
+        assert error["finished"] < -5 and error["skipped"] < -5
+    dropped = module.column(module.pick(record, policy="restrict"), "mean")
+    lazy = module.column(module.pick(record, policy="lazy"), "mean")
+    se = {name: v.std(ddof=1) / np.sqrt(len(v)) for name, v in (("dropped", dropped), ("lazy", lazy))}
+    assert abs(lazy.mean() - 1) < 5 * se["lazy"]
+    assert dropped.mean() < 1 - 5 * se["dropped"]
