@@ -116,8 +116,11 @@ def draw(record: Record, path: Path) -> None:
         ax.axhline(1, color="#d9d9d9", linewidth=1)
         ax.set_xticks(range(3), list(PLACES))
         ax.set_yscale("log")
+        ax.set_ylim(0.2, 30)
+        ax.set_yticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+        ax.minorticks_off()
         labels(ax, "observation", "budget of plain over arm" if r == RANGES[0] else "", f"cost range {r}×")
-    legend(axes[0, 0])
+    legend(axes[0, 1])
     save(figure, path)
 
 

@@ -26,7 +26,7 @@ from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory, assemble
 from thrifty.campaign.task import Job
 from thrifty.campaign.virtual import Virtual
-from thrifty.plots.style import COLOURS, labels, new
+from thrifty.plots.style import COLOURS, labels, legend, new
 from thrifty.types import Array
 
 RANGE = 1000.0
@@ -136,21 +136,22 @@ def text(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(9, 3, columns=2)
+    figure, axes = new(9.5, 3.2, columns=2)
+    bins = np.linspace(0.34, 0.56, 56)
     for i, rule in enumerate(RULES):
         means = np.concatenate([v["means"] for v in pick(record, case="√c, 64 workers", rule=rule)])
-        axes[0, 0].hist(means, 25, color=COLOURS[i], alpha=0.7, label=RULES[rule])
+        axes[0, 0].hist(means, bins, color=COLOURS[i], alpha=0.8, label=RULES[rule])
     axes[0, 0].axvline(0.5, color="k", linewidth=1)
-    axes[0, 0].legend(frameon=False, fontsize=7)
     labels(axes[0, 0], "weighted mean of θ", "campaigns", "budget stop, √c, 64 workers (truth 0.5)")
     for i, policy in enumerate(LIMITS):
         rows = pick(record, policy=policy)
-        axes[0, 1].plot(column(rows, "cost"), column(rows, "mean"), "o", color=COLOURS[i], markersize=4)
-        axes[0, 1].annotate(LIMITS[policy], (column(rows, "cost").mean(), column(rows, "mean").max()), fontsize=7,
-                            ha="right" if policy == "none" else "left", va="bottom")  # fmt: skip
+        axes[0, 1].plot(column(rows, "cost"), column(rows, "mean"), "o", color=COLOURS[i], markersize=4,
+                        label=LIMITS[policy])  # fmt: skip
     axes[0, 1].axhline(1, color="k", linewidth=1)
-    axes[0, 1].margins(x=0.15, y=0.2)
     labels(axes[0, 1], "time spent, of all runs to the end", "posterior mean (truth 1)", "time limit")
+    for ax in axes[0]:
+        ax.margins(y=0.35)
+        legend(ax, loc="upper left")
     save(figure, path)
 
 

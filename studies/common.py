@@ -122,7 +122,8 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
     if not path.exists():
         return {}
     good, rows = [], {}
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    for line in lines:
         try:
             row = json.loads(line)
         except json.JSONDecodeError:
@@ -130,7 +131,10 @@ def read_rows(path: Path) -> dict[str, dict[str, Any]]:
         if line.endswith("\n"):
             good.append(line)
             rows[key(row["task"])] = row
-    path.write_text("".join(good), encoding="utf-8")
+    if len(good) < len(lines):
+        temporary = path.with_suffix(".part")
+        temporary.write_text("".join(good), encoding="utf-8")
+        temporary.replace(path)
     return rows
 
 
@@ -158,7 +162,7 @@ def short(value: Any) -> Any:
 def gathered(rows: list[dict[str, Any]]) -> Record:
     """All values, each with the task it came from."""
     return {
-        "seeds": len({row["task"].get("seed", 0) for row in rows}),
+        "seeds": len({row["task"].get("seed", 0) for row in rows} - {-1}),  # -1: done once, whatever the seeds
         "tasks": len(rows),
         "cpu_seconds": round(sum(row["cpu"] for row in rows), 1),
         "cpu": [[kind(row["task"]), row["cpu"]] for row in rows],

@@ -42,7 +42,7 @@ columns "CPU s" are seconds of the compiled models on the machine named below. "
 and leaves the pilot out, as the paper does; "with pilot" counts it; "per effective" divides by effective draws.
 """
 
-WHY = """Bernoulli SIR saves less here because the right graph makes cost nearly a function of one parameter: the figures
+WHY = """Bernoulli SIR saves less here because the right graph makes cost nearly a function of one parameter: figures
 are under CG×ESS below, with what the published code's cost would give. Compiled kernels flatten every cost surface
 through their start-up, so that fewer CPU seconds than operations are saved; the same section shows saving as a function
 of start-up. MMD² is a mean over five observations at the paper's truth, the paper's is from one."""
@@ -81,7 +81,7 @@ def overview(found: dict[str, Record]) -> str:
     for name, record in found.items():
         asked = import_module(name).tasks(True, None)
         total += hours(name, record)
-        seeds = len({task.get("seed", 0) for task in asked})
+        seeds = len({task.get("seed", 0) for task in asked} - {-1})
         body.append([f"`{name}`", f"{record['seeds']}", f"{seeds}", f"{record['tasks']} of {len(asked)}",
                      f"{record['cpu_seconds'] / 60:.1f}", f"{60 * hours(name, record):.0f}",
                      record["date"], record["commit"], record["machine"]])  # fmt: skip
