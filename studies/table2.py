@@ -139,7 +139,8 @@ def verdict(record: Record, name: str, arm: str) -> tuple[float, float, bool, bo
     saved, mmd = column(rows, "saved"), column(rows, "mmd2")
     mmd = mmd[np.isfinite(mmd)]
     paper_mean, paper_sd = PAPER_MMD[name][i]
-    se = np.sqrt(paper_sd**2 / 50 + mmd.var(ddof=1) / len(mmd))
+    spread = mmd.std(ddof=1) if len(mmd) > 1 else paper_sd  # one seed has no spread of its own
+    se = np.sqrt(paper_sd**2 / 50 + spread**2 / len(mmd))
     good = round(100 * saved.mean()) >= PAPER_SAVED[name][i], mmd.mean() <= paper_mean + 0.005 + 2 * se
     return float(saved.mean()), float(mmd.mean()), *(bool(g) for g in good)
 
