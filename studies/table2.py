@@ -153,10 +153,10 @@ def draw(record: Record, path: Path) -> None:
             rows = pick(record, model=name, arm=arm)
             x, y = 100 * np.nanmean(column(rows, "saved")), column(rows, "mmd2")
             mark = "D" if arm in BEYOND else "o"
-            ax.errorbar(x, np.nanmean(y), np.nanstd(y), fmt=mark, color=COLOURS[i % 7], label=arm, markersize=5)
+            ax.errorbar(x, np.nanmean(y), np.nanstd(y), fmt=mark, color=(*COLOURS, GREY)[i], label=arm, markersize=5)
             if arm in ARMS:
                 at = PAPER_SAVED[name][ARMS.index(arm)], PAPER_MMD[name][ARMS.index(arm)][0]
-                ax.plot(*at, "x", color=GREY, label="paper" if arm == "NPE" else None)
+                ax.plot(*at, "x", color="#444444", label="paper" if arm == "NPE" else None)
         labels(ax, "time saved at equal n [%]", "MMD² to the reference", SHOWN[name])
     legend(axes[0, 0])
     save(figure, path)
