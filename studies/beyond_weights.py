@@ -53,6 +53,10 @@ def schemes(r: float) -> tuple[float, float, float]:
     return both[0].ess_fraction, both[1].ess_fraction, both[1].ess_fraction / both[0].ess_fraction
 
 
+def _times(ratio: float) -> str:
+    return f"{ratio:.1f}×" if ratio < 10 else f"{ratio:,.0f}×"
+
+
 def text(record: Record) -> str:
     body = []
     for place, x in PLACES.items():
@@ -61,7 +65,7 @@ def text(record: Record) -> str:
             error = f"{np.sqrt(np.mean(column(rows, 'error') ** 2)):.3f}"
             mmd, local = mean_sd(column(rows, "mmd2"), 4), mean_sd(column(rows, "local"), 0)
             body.append([f"{place} (x = {x:g})", scheme, mmd, error, local])
-    free = [[f"{r}×", *(f"{v:.2g}" for v in schemes(r)[:2]), f"{schemes(r)[2]:,.2g}×"] for r in RANGES]
+    free = [[f"{r}×", *(f"{v:.2g}" for v in schemes(r)[:2]), _times(schemes(r)[2])] for r in RANGES]
     return "\n\n".join([
         f"Same runs, two weights: GaussianToy, mixture k = {{0, 1, 2, 3}}, n = {record['values'][0]['n']:,},"
         f" {record['seeds']} seeds. Error: root mean square of the posterior mean's error, in posterior sd.",
