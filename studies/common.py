@@ -165,7 +165,7 @@ def gathered(rows: list[dict[str, Any]]) -> Record:
         "seeds": len({row["task"].get("seed", 0) for row in rows} - {-1}),  # -1: done once, whatever the seeds
         "tasks": len(rows),
         "cpu_seconds": round(sum(row["cpu"] for row in rows), 1),
-        "cpu": [[kind(row["task"]), row["cpu"]] for row in rows],
+        "cpu": [[kind(row["task"]), row["task"].get("n", 1), row["cpu"]] for row in rows],
         "values": [row["task"] | value for row in rows for value in row["values"]],
     }
 

@@ -66,13 +66,13 @@ def take(folder: Path) -> None:
 
 
 def hours(name: str, record: Record) -> float:
-    """CPU hours of the whole study at its full default, from the seconds its tasks took in this record."""
+    """CPU hours of the whole study at its full default, from the seconds per run that its tasks took in this record."""
     seen: dict[str, list[float]] = {}
-    for label, seconds in record["cpu"]:
-        seen.setdefault(label, []).append(seconds)
+    for label, n, seconds in record["cpu"]:
+        seen.setdefault(label, []).append(seconds / n)
     every = float(np.mean([s for values in seen.values() for s in values]))
     asked = import_module(name).tasks(True, None)
-    return sum(float(np.mean(seen.get(kind(task), [every]))) for task in asked) / 3600
+    return sum(float(np.mean(seen.get(kind(task), [every]))) * task.get("n", 1) for task in asked) / 3600
 
 
 def overview(found: dict[str, Record]) -> str:

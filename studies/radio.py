@@ -38,7 +38,7 @@ DRAWS = 1_000
 def tasks(full: bool, seeds: int | None) -> list[Task]:
     n, m = (10_000, 50) if full else (300, 5)
     runs = [{"part": "posteriors", "n": n, "m": m, "seed": seed} for seed in range(seeds or 1)]
-    return [*runs, {"part": "fifty", "n": n, "m": m}, {"part": "two", "n": 600 if full else 100, "m": 50}]
+    return [*runs, {"part": "fifty", "n": n, "m": m}, {"part": "two", "n": 300 if full else 40, "m": 50}]
 
 
 def work(task: Task, folder: Path) -> list[Value]:
@@ -126,18 +126,18 @@ def fifty(task: Task, folder: Path) -> list[Value]:
 
 
 def two(task: Task, folder: Path) -> list[Value]:
-    """Wall seconds of a campaign on one and on two workers; what starting them takes is measured and taken off."""
-    model, wall = th.models.Radio(m=task["m"]), {}
+    """Wall seconds on one and on two workers: the best of three rounds in turn, without what starting them takes."""
+    model, wall, tables = th.models.Radio(m=task["m"]), {1: np.inf, 2: np.inf}, {}
     theta = model.prior.sample(task["n"], np.random.default_rng(2))
     model.run(theta[0], np.random.default_rng(0))  # compiled before any clock starts
-    tables = {}
-    for workers in (1, 2):
-        seconds = []
-        for n in (4, task["n"]):
-            begin = time.perf_counter()
-            tables[workers] = th.simulate(model.run, theta[:n], workers=workers, seed=1, progress="quiet")
-            seconds.append(time.perf_counter() - begin)
-        wall[workers] = seconds[1] - seconds[0]
+    for _ in range(3):
+        for workers in (1, 2):
+            seconds = []
+            for n in (4, task["n"]):
+                begin = time.perf_counter()
+                tables[workers] = th.simulate(model.run, theta[:n], workers=workers, seed=1, progress="quiet")
+                seconds.append(time.perf_counter() - begin)
+            wall[workers] = min(wall[workers], seconds[1] - seconds[0])
     same = bool(np.array_equal(tables[1].x, tables[2].x))
     return [{"wall_1": wall[1], "wall_2": wall[2], "speed_up": wall[1] / wall[2], "same_table": same}]
 
