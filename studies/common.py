@@ -58,7 +58,9 @@ def main(study: Study, doc: str | None, argv: Sequence[str] | None) -> Record:
     tasks = study.tasks(options.full, options.seeds)
     record = header(study.name, options.full) | gathered(run_tasks(study.work, tasks, folder, workers=options.workers))
     write_json(folder / f"{study.name}.json", record)
-    study.draw(record, folder / f"{study.name}.png")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", th.ThriftyWarning)  # a figure may show what the library warns of
+        study.draw(record, folder / f"{study.name}.png")
     print(study.text(record))
     print(f"\n{record['cpu_seconds']:.0f} CPU s in {record['tasks']} tasks; {folder / study.name}.json and .png")
     return record

@@ -10,6 +10,7 @@ simulated on a virtual clock through the loop that runs real campaigns.
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,7 @@ def fifty(task: Task, folder: Path) -> list[Value]:
 
 def two(task: Task, folder: Path) -> list[Value]:
     """Wall seconds on one and on two workers: the best of three rounds in turn, without what starting them takes."""
-    model, wall, tables = th.models.Radio(m=task["m"]), {1: np.inf, 2: np.inf}, {}
+    model, wall, tables, load = th.models.Radio(m=task["m"]), {1: np.inf, 2: np.inf}, {}, os.getloadavg()[0]
     theta = model.prior.sample(task["n"], np.random.default_rng(2))
     model.run(theta[0], np.random.default_rng(0))  # compiled before any clock starts
     for _ in range(3):
@@ -139,7 +140,7 @@ def two(task: Task, folder: Path) -> list[Value]:
                 seconds.append(time.perf_counter() - begin)
             wall[workers] = min(wall[workers], seconds[1] - seconds[0])
     same = bool(np.array_equal(tables[1].x, tables[2].x))
-    return [{"wall_1": wall[1], "wall_2": wall[2], "speed_up": wall[1] / wall[2], "same_table": same}]
+    return [{"wall_1": wall[1], "wall_2": wall[2], "speed_up": wall[1] / wall[2], "same_table": same, "load": load}]
 
 
 def text(record: Record) -> str:
@@ -167,8 +168,8 @@ def text(record: Record) -> str:
         f"The prior's runs took {_seconds(record, 'prior'):.0f} CPU s here (the paper: 15.6 h for 10,000), those of"
         f" k = 2 {_seconds(record, 'k=2'):.0f} and of the mixture {_seconds(record, 'mixture'):.0f}.",
         f"Two workers against one: {pair['speed_up']:.2f} times as fast ({pair['n']} runs, {pair['wall_1']:.1f} s and"
-        f" {pair['wall_2']:.1f} s), {'the very same table' if pair['same_table'] else 'ANOTHER TABLE'}. Fifty workers,"
-        " simulated, makespan over ideal:",
+        f" {pair['wall_2']:.1f} s), {'the very same table' if pair['same_table'] else 'ANOTHER TABLE'}; {_load(pair)}."
+        " Fifty workers, simulated, makespan over ideal:",
         table(["runs from", "plan order", "longest first", "elapsed saved against the prior"],
               [[arm, *(f"{spans[arm, o]['makespan']:.4f}" for o in ("plan order", "longest first")),
                 f"{1 - spans[arm, 'longest first']['elapsed'] / spans['prior', 'longest first']['elapsed']:.0%}"]
@@ -180,6 +181,11 @@ def _asked(n: int) -> str:
     """Where a run is smaller than the paper's, say so."""
     asked = tasks(True, 1)[0]["n"]
     return f" (the paper's and the full setting: {asked:,})" if n != asked else ""
+
+
+def _load(pair: Value) -> str:
+    """Other work on the cores makes the second worker slower than it is."""
+    return f"the machine's load by other work was {pair['load']:.1f} just before" if "load" in pair else "load unknown"
 
 
 def _seconds(record: Record, arm: str) -> float:
