@@ -109,6 +109,8 @@ def draw(record: Record, path: Path) -> None:
             ax.errorbar(budgets, [v.mean() for v in y], [v.std() / np.sqrt(len(v)) for v in y], fmt="o-",
                         color=COLOURS[i], markersize=4, label=arm)  # fmt: skip
         ax.set_xscale("log")
+        ax.set_xticks(budgets, [f"{b:,}" for b in budgets])
+        ax.minorticks_off()
         labels(ax, "budget, in plain runs", "mean log density" if part == "all" else "", f"{part} observations")
     legend(axes[0, 0])
     save(figure, path)

@@ -236,4 +236,4 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 def save(figure: Any, path: Path) -> None:
     """Write a PNG of modest size."""
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=90)

@@ -18,7 +18,7 @@ from gamma_abc import TRUTHS, judged, tables
 from table1 import PAPER, start_up
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, density, labels, legend, new
+from thrifty.plots.style import COLOURS, density, labels, new
 from thrifty.types import Array
 
 ARMS = ("k=0", "k=0.5", "k=1", "k=2", "k=3", "paper mixture", "balance mixture")
@@ -87,7 +87,7 @@ def text(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(13, 6.6, rows=2, columns=4)
+    figure, axes = new(11, 5.4, rows=2, columns=4)
     n = np.array([0, record["values"][0]["n_abc"]])
     for i, arm in enumerate(ARMS):
         cost = column(pick(record, arm=arm), "cost").mean()
@@ -99,7 +99,6 @@ def draw(record: Record, path: Path) -> None:
                 axes[0, j + 1].plot(column(rows, "cost"), np.sqrt(np.maximum(column(rows, name), 0)), mark,
                                     color=COLOURS[i], markerfacecolor=fill, markersize=5)  # fmt: skip
     labels(axes[0, 0], "n", "cost, in plain runs", "cost against n")
-    legend(axes[0, 0])
     for j, truth in enumerate(TRUTHS):
         labels(axes[0, j + 1], "cost relative to the prior", "MMD" if j == 0 else "",
                f"θ = {truth:.0f}: ABC full, NPE hollow")  # fmt: skip
@@ -108,7 +107,8 @@ def draw(record: Record, path: Path) -> None:
             axes[1, j + 1].plot(row["grid"], row["density"], color=COLOURS[ARMS.index(arm)], label=arm)
         axes[1, j + 1].plot(row["grid"], row["true_density"], "k--", label="true posterior")
         labels(axes[1, j + 1], "θ", "density" if j == 0 else "", "NPE posteriors, first run")
-    axes[1, 0].legend(*axes[1, 1].get_legend_handles_labels(), loc="center", frameon=False, fontsize=9)
+    truth_line = axes[1, 1].get_lines()[-1]
+    axes[1, 0].legend(handles=[*axes[0, 0].get_lines(), truth_line], loc="center", frameon=False, fontsize=9)
     axes[1, 0].axis("off")
     save(figure, path)
 
