@@ -18,11 +18,14 @@ def test_table1(quick, study):
     for k in table1.POWERS:
         row = table1.pick(record, k=k)[0]
         exact = gain(1, r, k) * ess_fraction(1, r, k)
-        assert abs(row["product"] - exact) < 4 * row["product_se"], f"k = {k}: {row['product']} against {exact}"
+        rounding = 1e-5  # records keep six digits
+        assert abs(row["product"] - exact) < 4 * row["product_se"] + rounding, (
+            f"k = {k}: {row['product']} against {exact}"
+        )
         assert abs(row["ess"] - ess_fraction(1, r, k)) < 0.05
         assert abs(row["operations"] - gain(1, r, k)) < 0.1
     one = table1.pick(record, k=1)[0]
-    assert abs(one["product"] - 1) < 3 * one["product_se"]
+    assert abs(one["product"] - 1) < 3 * one["product_se"] + 1e-9, "w = c: exact on the draws themselves"
     wrong = table1.pick(record, k=2)[0]
     assert abs(wrong["product"] - 1) > 10 * wrong["product_se"], "the identity is for k = 1 alone (mutant)"
     assert table1.worst(r) < 0.05, "the paper's ESS, CG and products follow from its range of cost"
