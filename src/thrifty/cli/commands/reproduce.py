@@ -52,7 +52,7 @@ def reproduce(
 
 
 def _studies() -> dict[str, tuple[Path, str]]:
-    """Scripts beside the package's source with a `main`, and the first line of what each says about itself."""
+    """Scripts beside the package's source that define a STUDY, and the first line of what each says about itself."""
     from thrifty.errors import ConfigError
 
     place = Path(__file__).resolve().parents[4] / "studies"
@@ -68,11 +68,20 @@ def _studies() -> dict[str, tuple[Path, str]]:
 
 
 def _headline(path: Path) -> str:
+    """The first line of a study's docstring; nothing for its helpers, which define no STUDY."""
     try:
-        text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):
         return ""
-    return text.strip().splitlines()[0] if text.strip() else ""
+    names = {
+        name.id
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name in node.targets
+        if isinstance(name, ast.Name)
+    }
+    text = (ast.get_docstring(tree) or "").strip()
+    return text.splitlines()[0] if text and "STUDY" in names else ""
 
 
 def _started(script: Path, options: list[str]) -> int:
