@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_posterior, check_simulations
+from thrifty.diagnostics.arguments import check_posterior, check_simulations, independent_runs
 from thrifty.diagnostics.support import local_ess
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.inference.observation import read_observation
@@ -98,22 +98,19 @@ def predictive(
     check_simulations(simulations)
     check_simulations(simulations if fresh is None else fresh, "fresh")
     pool = (simulations if fresh is None else fresh).valid()
-    theta, x, pair_weights = pool.pairs()
-    del theta
-    observed = read_observation(x_o, x.shape[1:]).ravel()
+    observed = read_observation(x_o, pool.pairs()[1].shape[1:]).ravel()
     if fresh is None:
-        local = local_ess(posterior, simulations, x_o, prior=prior, seed=seed)
-        log_weights = np.repeat(local.log_weights, pool.m)
-    else:
-        log_weights = pair_weights
+        tilted = local_ess(posterior, simulations, x_o, prior=prior, seed=seed).log_weights
+        if not (tilted > -np.inf).any():
+            x = pool.pairs()[1][:: pool.m]
+            return _nothing(x.reshape(len(x), -1), observed, pool.x_names)
+        pool = pool.reweighted(tilted)
+    _, x, log_weights = independent_runs(pool, np.random.default_rng(seed))
     return _check(x.reshape(len(x), -1), log_weights, observed, pool.x_names)
 
 
 def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
     names = names or tuple(f"statistic {i + 1}" for i in range(x.shape[1]))
-    if not (log_weights > -np.inf).any():
-        none = np.ones(x.shape[1])
-        return Predictive(frozen(x), frozen(log_weights), frozen(observed), none, 1.0, 0.0, 0.0, names)
     weights, size = normalise(log_weights), ess(log_weights)
     at_least, at_most = (smoothed(weights @ tail, size) for tail in (x >= observed, x <= observed))
     distance, own = mahalanobis(x, log_weights, observed)
@@ -127,6 +124,13 @@ def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]
         ess=size,
         names=names,
     )
+
+
+def _nothing(x: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
+    """No run supports the posterior at all."""
+    names = names or tuple(f"statistic {i + 1}" for i in range(len(observed)))
+    none = frozen(np.full(len(x), -np.inf))
+    return Predictive(frozen(x), none, frozen(observed), np.ones(len(observed)), 1.0, 0.0, 0.0, names)
 
 
 def smoothed(share: Any, size: float) -> Any:

@@ -14,7 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.diagnostics.arguments import check_density, check_finite, check_posterior, check_simulations
+from thrifty.diagnostics.arguments import (
+    check_density,
+    check_finite,
+    check_posterior,
+    check_simulations,
+    independent_runs,
+)
 from thrifty.errors import DataError, ThriftyWarning
 from thrifty.types import Array, Posterior, Simulations, frozen
 from thrifty.weights import ess, normalise
@@ -65,7 +71,7 @@ def replicate(
     Args:
         posterior: What is judged: `sample(n, x, seed=)`, and `log_prob(theta, x)` where `density` is wanted;
             `sample_batched(n, x, seed=)` -> (len(x), n, p) is used where it exists.
-        simulations: Runs that did not train the posterior, with their weights.
+        simulations: Runs that did not train the posterior, with their weights; of m > 1 realisations one is taken.
         pairs: How many of them to use; 500 find a shift of a quarter of a standard deviation.
         draws: Posterior draws at each; 100 resolve coverage to 1 %.
         density: Whether to evaluate log densities too (needed by `coverage`).
@@ -73,16 +79,16 @@ def replicate(
     """
     check_posterior(posterior)
     check_simulations(simulations)
-    theta, x, log_weights = simulations.valid().pairs()
     if pairs < 1 or draws < 10:
         raise DataError(f"pairs must be >= 1 and draws >= 10, got {pairs} and {draws}", code="D11")
+    rng = np.random.default_rng(seed)
+    theta, x, log_weights = independent_runs(simulations, rng)
     if len(theta) < 20:
         raise DataError(
             f"{len(theta)} valid held-out runs; calibration needs at least 20",
             code="D12",
             fix="keep some runs out of training, e.g. simulations[-500:]",
         )
-    rng = np.random.default_rng(seed)
     chosen, log_weights = _choose(log_weights, pairs, rng)
     theta, x = theta[chosen], x[chosen]
     with warnings.catch_warnings():  # held-out outputs at the edge are no news: that they fit is what is measured

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_simulations
+from thrifty.diagnostics.arguments import check_simulations, independent_runs
 from thrifty.diagnostics.predictive_check import smoothed
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.errors import DataError
@@ -76,7 +76,7 @@ def misspecification(simulations: Simulations, x_o: npt.ArrayLike) -> Misspecifi
     from scipy.spatial import KDTree
 
     check_simulations(simulations)
-    _, x, log_weights = simulations.valid().pairs()
+    _, x, log_weights = independent_runs(simulations, np.random.default_rng(0))
     if len(x) < 20:
         raise DataError(f"{len(x)} valid runs; at least 20 are needed to compare with", code="D12")
     observed = read_observation(x_o, x.shape[1:]).ravel()
