@@ -6,7 +6,8 @@ posterior draws as a function of the observation, and is then asked at x_o:
     T(x_o) = mean over posterior draws at x_o of (P(held-out | draw, x_o) - 1/2)^2
 
 Parameters enter as z = (theta - mean) / sd of the posterior at their x; the observation as c, that posterior mean
-and the leading components of x itself (a posterior that ignores x has one mean for all). The classifier is a linear
+and the leading components of x itself (a posterior that ignores x has one mean for all), and what all of x foretells of
+z, taught by a third of the pairs, for the telling statistic among many that are noise. The classifier is a linear
 discriminant on z, z z, z c and random tanh units of both; terms of c alone would cancel
 
     log odds = phi(z, c) . (G + ridge)^-1 g,    g = sum w_i (phi of the held-out one - mean phi of its rivals)
@@ -27,6 +28,7 @@ import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import check_posterior, draws_at
 from thrifty.diagnostics.conditions import Components
+from thrifty.diagnostics.foretelling import Foretelling
 from thrifty.diagnostics.replicates import Replicates, replicates_of
 from thrifty.diagnostics.verdict import Trust, by_size, shown
 from thrifty.errors import DataError
@@ -39,6 +41,8 @@ _RIDGE = 3.0  # pseudo-counts: shrinks chance patterns without hiding a shift of
 _RIVALS = 5  # posterior draws set against each held-out parameter
 _PRODUCTS = 40  # of z and c, and of z with itself, at most: a tenth of the pairs
 _COMPONENTS = 8  # of x at most
+_REACH = 8.0  # posterior sd at which a parameter is cut
+_TEACHERS = 3  # every third pair teaches what x foretells; to those it foretells nothing
 _AT_X_O = 500  # draws at x_o that T is averaged over
 
 
@@ -131,9 +135,10 @@ class _Problem:
         z, dim = both[:, : _RIVALS + 1], centre.shape[1]
         flat = replicates.x.reshape(len(centre), -1)
         means = Components.of(centre, replicates.log_weights, dim)
-        parts = Components.of(flat, replicates.log_weights, min(_COMPONENTS, max(_PRODUCTS // dim - dim, 1)))
-        c = np.hstack([means(centre), parts(flat)])
-        c_o = np.hstack([means(at_o[None, :dim]), parts(at_o[None, dim:])])
+        parts = Components.of(flat, replicates.log_weights, min(_COMPONENTS, max(_PRODUCTS // dim - 2 * dim, 1)))
+        told, told_o = _told(replicates, np.clip(z[:, 0], -_REACH, _REACH), at_o[None, dim:], rng)
+        c = np.hstack([means(centre), parts(flat), told])
+        c_o = np.hstack([means(at_o[None, :dim]), parts(at_o[None, dim:]), told_o])
         features = _features(dim, c.shape[1], rng)
         groups = features(z, np.broadcast_to(c[:, None], (*z.shape[:2], c.shape[1])))
         at = features(z_o, np.broadcast_to(c_o, (len(z_o), c.shape[1])))
@@ -156,6 +161,16 @@ class _Problem:
         return np.mean((1 / (1 + np.exp(-np.clip(odds, -30, 30))) - 0.5) ** 2, axis=0)
 
 
+def _told(replicates: Replicates, z: Array, x_o: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """What x foretells of z, at the pairs (n, p) and at x_o (1, p), taught by a third of the pairs.
+
+    Given the teachers, the others stay exchangeable with their rivals; what would be their own lesson is left zero.
+    """
+    teach = rng.permutation(len(z)) % _TEACHERS == 0
+    lesson = Foretelling.of(replicates.x[teach], z[teach], replicates.log_weights[teach])
+    return np.where(teach[:, None], 0.0, lesson(replicates.x)), lesson(x_o)
+
+
 def _standardise(draws: Array, theta: Array | None) -> tuple[Array, Array]:
     """Z of theta and of the second half of the draws, by the moments of the first half; those means.
 
@@ -176,7 +191,7 @@ def _features(dim: int, conditions: int, rng: np.random.Generator) -> Callable[[
         rows = columns = np.arange(dim)
 
     def features(z: Array, c: Array) -> Array:
-        z = np.clip(z, -8.0, 8.0)  # one wild draw must not rule the fit
+        z = np.clip(z, -_REACH, _REACH)  # one wild draw must not rule the fit
         products = (z[..., :, None] * c[..., None, :]).reshape(*z.shape[:-1], -1)
         units = np.tanh(np.concatenate([z, c], axis=-1) @ slopes + offsets)
         return np.concatenate([z, z[..., rows] * z[..., columns] / 2, products / 2, units], axis=-1)

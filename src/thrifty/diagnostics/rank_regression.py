@@ -6,7 +6,8 @@ around random points accept it; but its ranks go with what it ignored:
 
     f(u_i) = a + b . c(x_i) + error,     f = location sqrt(12) (u - 1/2)  or  width sqrt(180) ((u - 1/2)^2 - 1/12)
 
-c are the leading components of x, as ranks among all runs, and the squares of the first. Weighted least squares; a
+c are the leading components of x, as ranks among all runs, the squares of the first, and what all of x foretells of
+f(u) by earlier runs (`foretelling`), for the telling statistic among many that are noise. Weighted least squares; a
 Wald test of b = 0 with heteroscedastic errors, one per parameter and f.
 """
 
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thrifty.diagnostics.conditions import Components
+from thrifty.diagnostics.foretelling import foretold
 from thrifty.diagnostics.ranks import uniform_ranks
 from thrifty.diagnostics.replicates import Replicates, replicates_of
 from thrifty.diagnostics.uniformity import FEW
@@ -27,6 +29,7 @@ from thrifty.weights import ecdf, normalise
 
 _COMPONENTS, _SQUARED = 8, 3  # of x, and of them squared: where means and widths may go with x
 _PER_TERM = 15.0  # effective runs per term of the regression, for errors that can be believed
+_TOLD = 4  # terms that the effective runs must bear for one of them to be fitted on a quarter of the runs
 _OWN_FIT = 0.2  # leverage from which a residual says little of its run: HC3 at rate 0.05 rejected 75 % instead of 5 %
 _FLAT = 1e-8  # share of the largest eigenvalue below which a direction is rounding
 
@@ -104,13 +107,25 @@ def data_use(
     """
     settings = {"pairs": pairs, "draws": draws, "density": False, "seed": seed}
     replicates = replicates_of(posterior, simulations, settings)
-    ranks = uniform_ranks(replicates.theta[:, None, :], replicates.draws, np.random.default_rng(seed)) - 0.5
+    rng = np.random.default_rng(seed)
+    ranks = uniform_ranks(replicates.theta[:, None, :], replicates.draws, rng) - 0.5
     responses = (np.sqrt(12.0) * ranks, np.sqrt(180.0) * (ranks**2 - 1 / 12))
     weights = normalise(replicates.log_weights)
+    told = [_told(replicates, response, rng) for response in responses]
     terms = _terms(replicates)
-    found = [[_wald(terms, column, weights) for column in response.T] for response in responses]
+    found = [
+        [_wald(np.column_stack([terms, own[:, j : j + 1]]), column, weights) for j, column in enumerate(response.T)]
+        for response, own in zip(responses, told, strict=True)
+    ]
     shares, p_values = np.moveaxis(np.array(found), -1, 0)
     return DataUse(replicates.names, shares, p_values, _partners(replicates, ranks, weights), replicates.ess)
+
+
+def _told(replicates: Replicates, response: Array, rng: np.random.Generator) -> Array:
+    """What x foretells of each response (n, p); no columns where the effective runs bear no further term."""
+    if replicates.ess < _TOLD * _PER_TERM:
+        return np.empty((len(response), 0))
+    return foretold(replicates.x, response, replicates.log_weights, rng)
 
 
 def _terms(replicates: Replicates) -> Array:
