@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from thrifty.inference.frame import Frame
 from thrifty.inference.observation import Reach
 from thrifty.inference.settings import TrainingCurve
@@ -51,6 +54,7 @@ class Trained:
     reach: Reach = field(repr=False)
     curve: TrainingCurve = field(repr=False)
     notes: tuple[str, ...] = ()
+    kept: npt.NDArray[np.int64] | None = field(default=None, repr=False)  # fingerprints of runs that did not train it
 
 
 def load_posterior(path: str | Path, *, prior: Any = None, network: Any = None, embedding: Any = None) -> Posterior:

@@ -182,17 +182,24 @@ def _held_out(posterior: Any, simulations: Simulations, held_out: Simulations | 
     index = getattr(posterior, "held_out", None)
     if index is not None:
         chosen = simulations[np.isin(simulations.index, np.asarray(index))]
-    elif hasattr(posterior, "trained"):  # networks hold a tenth out by a hash of the index, to know when to stop
-        from thrifty.inference.settings import held_out as by_hash
-
-        valid = simulations.valid()
-        chosen = valid[by_hash(valid.index, 0.1)]
     else:
-        chosen = simulations[:0]
+        chosen = simulations[_kept(posterior, simulations)]
     if chosen.ok.sum() >= 100:  # fewer would calibrate nothing
         return chosen
     notes.append("calibration was measured on runs that may have trained the posterior: pass held_out=")
     return simulations
+
+
+def _kept(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:
+    """Which runs no network of the posterior was trained on: by their theta, since a table may have lost its index."""
+    from thrifty.inference.settings import fingerprints
+
+    members = getattr(posterior, "members", (posterior,))
+    kept = [getattr(getattr(member, "trained", None), "kept", None) for member in members]
+    if any(prints is None for prints in kept):
+        return np.zeros(len(simulations), dtype=np.bool_)
+    own = fingerprints(simulations.theta)
+    return np.all([np.isin(own, prints) for prints in kept], axis=0)
 
 
 def _has_density(posterior: Posterior, simulations: Simulations, x_o: Any, notes: list[str]) -> bool:

@@ -25,7 +25,7 @@ from thrifty.inference.frame import Frame, measure_frame
 from thrifty.inference.prepare import Rows, condition_box, prepare, warn_failures
 from thrifty.inference.recipes import NSF, SetEmbedding, is_recipe
 from thrifty.inference.requests import check_fit
-from thrifty.inference.settings import Training, held_out, require_neural
+from thrifty.inference.settings import Training, held_out, never_trained, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
@@ -113,7 +113,9 @@ class NPE:
             settings=self.training,
             seed=second,
         )
-        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, (*notes, *table.notes))
+        kept = never_trained(table.theta, table.index, self.training.validation)
+        notes = (*notes, *table.notes)
+        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
     def _box(self, narrow: np.ndarray) -> BoxTransform:

@@ -21,7 +21,7 @@ from thrifty.inference.potential import PotentialPosterior
 from thrifty.inference.prepare import condition_box, prepare
 from thrifty.inference.recipes import Classifier
 from thrifty.inference.requests import check_fit
-from thrifty.inference.settings import Training, held_out, require_neural
+from thrifty.inference.settings import Training, held_out, never_trained, require_neural
 from thrifty.posteriors import Trained
 from thrifty.priors import as_prior
 from thrifty.types import Prior, Simulations
@@ -108,7 +108,9 @@ class NRE:
             settings=self.training,
             seed=seeds[1],
         )
-        trained = Trained("nre", net, self.network, self.embedding, frame, table.reach, curve, (*notes, *table.notes))
+        kept = never_trained(table.theta, table.index, self.training.validation)
+        notes = (*notes, *table.notes)
+        trained = Trained("nre", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)
 
 

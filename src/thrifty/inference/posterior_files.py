@@ -87,6 +87,8 @@ def _member_out(member: Any) -> tuple[dict[str, Any], Arrays]:
         arrays |= {"frame/knots": frame.scores.knots, "frame/scores": frame.scores.values}
     arrays |= {f"reach/{label}": getattr(reach, label) for label in ("low", "high", "scale", "near")}
     arrays |= {f"net/{name}": value.numpy() for name, value in trained.net.state_dict().items()}
+    if trained.kept is not None:
+        arrays["kept/theta"] = trained.kept
     direct = isinstance(member, DirectPosterior)
     if not direct and member.valid is not None:
         arrays |= {f"valid/{name}": value.numpy() for name, value in member.valid.state_dict().items()}
@@ -133,7 +135,8 @@ def _member_in(values: dict[str, Any], arrays: Arrays, prior: Prior, *, network:
     reach = Reach(int(values["reach"]["n"]), **part, spacing=float(values["reach"]["spacing"]))
     curve = {**values["curve"], **{k: tuple(map(float, values["curve"][k])) for k in ("train", "validation")}}
     notes = tuple("".join(ch for ch in str(note) if ch.isprintable()) for note in values["notes"])
-    trained = Trained(values["method"], net, network, embedding, frame, reach, TrainingCurve(**curve), notes)
+    kept = _part(arrays, "kept/").get("theta")  # older files have none: then diagnose says what it judged on
+    trained = Trained(values["method"], net, network, embedding, frame, reach, TrainingCurve(**curve), notes, kept)
     if values["method"] == "npe":
         weighting = None if values["weighting"] is None else _weighting_in(values["weighting"], prior)
         return DirectPosterior(prior, trained, sets=bool(values["sets"]), weighting=weighting)

@@ -114,6 +114,31 @@ def held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_
     return chosen
 
 
+def fingerprints(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """A 64-bit number for each row of theta (n, p), by which a run is known again whatever its index has become.
+
+    Example:
+        >>> a = np.array([[0.1, 2.0], [2.0, 0.1], [0.1, 2.0]])
+        >>> first, other, again = fingerprints(a)
+        >>> bool(first == again), bool(first == other)
+        (True, False)
+    """
+    bits = np.ascontiguousarray(theta + 0.0, dtype=np.float64).view(np.uint64)  # + 0.0: -0 and 0 are one number
+    h = np.zeros(len(bits), dtype=np.uint64)
+    for column in bits.T:
+        h = (h + column + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        h ^= h >> np.uint64(31)
+    return h.view(np.int64)
+
+
+def never_trained(theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
+    """Fingerprints of the runs that validated and of no run that trained: what a posterior may be judged on."""
+    validates = held_out(index, share)
+    prints = fingerprints(theta)
+    return np.setdiff1d(prints[validates], prints[~validates])
+
+
 def require_neural() -> None:
     """One line when torch or zuko is not installed.
 
