@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from thrifty.campaign.workers import Processes
     from thrifty.costs import FittedCost, GaussianProcess, Polynomial, fit_cost, load_cost
     from thrifty.diagnostics import diagnose
-    from thrifty.exchange import reweight
     from thrifty.inference.abc import ABC
     from thrifty.inference.ensemble import Ensemble
     from thrifty.inference.nle import NLE
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from thrifty.inference.synthetic_likelihood import SyntheticLikelihood
     from thrifty.inference.weighted_posterior import WeightedPosterior
     from thrifty.posteriors import load_posterior
+    from thrifty.reweighting import reweight
     from thrifty.study import Study, infer
 
 # name -> module that defines it; "" marks a module that is itself the public name
@@ -93,7 +93,7 @@ _LAZY: dict[str, str] = {
     "metrics": "",
     "models": "",
     "plots": "",
-    "reweight": "thrifty.exchange",
+    "reweight": "thrifty.reweighting",
     "simulate": "thrifty.campaign.simulate",
     "split_budget": "thrifty.inference.realisations",
 }

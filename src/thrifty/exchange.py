@@ -1,8 +1,8 @@
-"""Tables in and out: pandas, parquet, ArviZ, BayesFlow, and under another prior. The weights always travel along.
+"""Tables in and out: pandas, parquet, ArviZ, BayesFlow. The weights always travel along.
 
-Column names of a flat table: parameters by their names, outputs by theirs (`x_1`, `x_2`, ... when they have none), then
-`log_weight`, `cost`, `status`, `index`. Everything that is read is checked again by `Simulations`; nothing is
-unpickled. Libraries are imported when asked for.
+Column names of a flat table: parameters by their names, outputs by theirs (`x_1`, `x_2`, ... when they have none;
+`y[1]`, `y[2]`, ... for several realisations), then `log_weight`, `cost`, `status`, `index`. Everything that is read is
+checked again by `Simulations`; nothing is unpickled. Libraries are imported when asked for.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, MissingExtraError
-from thrifty.types import Array, Prior, Simulations
+from thrifty.types import Array, Simulations
 from thrifty.weights import normalise
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 _OWN = ("log_weight", "cost", "status", "index")
 _FORMAT = 1
+_ABOUT = {"theta", "x", "event", "m", "names", "x_names", "unit"}
 
 
 def need(module: str, extra: str) -> Any:
@@ -57,9 +58,10 @@ def check_folder(path: PathLike) -> None:
 def column_names(simulations: Simulations) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of the parameters and of the flattened outputs."""
     theta = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
-    count = int(np.prod(simulations.x.shape[1:]))
-    given = simulations.x_names if simulations.m == 1 else ()
-    x = given or tuple(f"x_{i + 1}" for i in range(count))
+    count = int(np.prod(simulations.x.shape[1:])) // simulations.m
+    x = simulations.x_names or tuple(f"x_{i + 1}" for i in range(count))
+    if simulations.m > 1:  # y[1], y[2], ...: a flat file that loses m still shows it
+        x = tuple(f"{name}[{r + 1}]" for r in range(simulations.m) for name in x)
     taken = [name for name in (*theta, *x) if name in _OWN or (*theta, *x).count(name) > 1]
     if taken:
         raise DataError(
@@ -96,19 +98,26 @@ def description(simulations: Simulations) -> dict[str, Any]:
 
 def from_pandas(frame: pandas.DataFrame) -> Simulations:
     """The table written by `to_pandas`, bit for bit (parquet keeps `attrs` too)."""
-    about = frame.attrs.get("thrifty")
-    if not isinstance(about, Mapping) or about.get("format") != _FORMAT:
-        raise DataError("this frame was not written by to_pandas", code="D13", fix="use from_arrays or from_csv")
+    about = getattr(frame, "attrs", {}).get("thrifty")
+    if not isinstance(about, Mapping) or about.get("format") != _FORMAT or not set(about) >= _ABOUT:
+        raise DataError(
+            f"this {type(frame).__name__} was not written by to_pandas, or has lost its attrs",
+            code="D13",
+            fix="use from_arrays or from_csv",
+        )
     theta = list(about["theta"])
     x = list(about["x"])  # by name: a frame may have been rearranged
     missing = [name for name in [*theta, *x, *_OWN] if name not in frame.columns]
     if missing:
         raise DataError(f"the frame lost its columns {', '.join(missing)}", code="D13")
+    index = _numbers(frame, ["index"])[:, 0]
+    if not (np.isfinite(index) & (index == np.round(index))).all():
+        raise DataError("column 'index' of the frame does not hold whole numbers", code="D13", fix="restore it")
     return Simulations(
-        theta=frame[theta].to_numpy(dtype=np.float64),
-        x=frame[x].to_numpy(dtype=np.float64).reshape(len(frame), *about["event"]),
-        log_weights=frame["log_weight"].to_numpy(dtype=np.float64),
-        cost=frame["cost"].to_numpy(dtype=np.float64),
+        theta=_numbers(frame, theta),
+        x=_numbers(frame, x).reshape(len(frame), *about["event"]),
+        log_weights=_numbers(frame, ["log_weight"])[:, 0],
+        cost=_numbers(frame, ["cost"])[:, 0],
         status=frame["status"].to_numpy(dtype=np.str_),
         index=frame["index"].to_numpy(dtype=np.int64),
         m=int(about["m"]),
@@ -116,6 +125,13 @@ def from_pandas(frame: pandas.DataFrame) -> Simulations:
         x_names=tuple(about["x_names"]),
         unit=str(about["unit"]),
     )
+
+
+def _numbers(frame: pandas.DataFrame, columns: list[str]) -> Array:
+    try:
+        return frame[columns].to_numpy(dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"columns {', '.join(columns)[:60]} do not hold numbers: {error}", code="D13") from None
 
 
 def to_parquet(simulations: Simulations, path: PathLike) -> None:
@@ -171,84 +187,13 @@ def to_arviz(simulations: Simulations) -> arviz.InferenceData:
 def posterior_to_arviz(draws: npt.ArrayLike, names: Sequence[str], log_weights: npt.ArrayLike | None = None) -> Any:
     """Posterior draws (n, p) as ArviZ data; weighted ones are resampled, as ArviZ's summaries know no weights.
 
-    Log weights stay in `sample_stats` as `log_weight`.
+    The weights are then used up and do not travel along: beside resampled draws they would be applied twice.
     """
     arviz = need("arviz", "arviz")
     table = np.asarray(draws, dtype=np.float64)
-    stats = None
     if log_weights is not None:
         from thrifty.weights import resample_indices
 
-        chosen = resample_indices(log_weights, rng=0)
-        table = table[chosen]
-        stats = {"log_weight": np.asarray(log_weights, dtype=np.float64)[chosen][None]}
+        table = table[resample_indices(log_weights, rng=0)]
     posterior = {name: column[None] for name, column in zip(names, table.T, strict=True)}
-    return arviz.from_dict(posterior=posterior, sample_stats=stats)
-
-
-def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None) -> Simulations:
-    """The same runs under another prior, without running anything: weights times new over old prior density.
-
-    Args:
-        simulations: The runs.
-        new_prior: Any prior over the same parameters, inside the support of the old one.
-        old_prior: The prior that the weights restore; taken from the proposal where it is known.
-
-    Raises:
-        DataError: The old prior is not known, or the new one lies outside of it.
-
-    Example:
-        >>> theta = np.random.default_rng(0).uniform(0, 1, (4000, 1))
-        >>> runs = th.Simulations.from_arrays(theta=theta, x=theta)
-        >>> narrower = th.reweight(runs, th.Uniform(0, 0.5), old_prior=th.Uniform(0, 1))
-        >>> round(float(th.estimate(narrower.theta, narrower.log_weights).mean[0]), 1)
-        0.3
-    """
-    from thrifty.priors import as_prior
-
-    known = getattr(simulations.proposal, "prior", None) if old_prior is None else old_prior
-    if known is None:
-        raise DataError(
-            "the prior behind these weights is not known", code="D14", fix="pass old_prior=, the prior of the campaign"
-        )
-    old, new = as_prior(known), as_prior(new_prior)
-    if old.dim != simulations.dim or new.dim != simulations.dim:
-        raise DataError(f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="D06")
-    columns = _order(old, simulations, "old_prior"), _order(new, simulations, "new_prior")
-    _check_support(old, new, np.argsort(columns[1])[columns[0]])
-    theta = simulations.theta
-    shift = np.asarray(new.log_prob(theta[:, columns[1]])) - np.asarray(old.log_prob(theta[:, columns[0]]))
-    if np.isnan(shift).any() or not (shift > -np.inf).any():
-        raise DataError(
-            "no run lies in the support of both priors", code="D15", fix="run a campaign under the new prior"
-        )
-    return simulations.reweighted(simulations.log_weights + shift)
-
-
-def _order(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
-    """Which column of the runs each parameter of the prior is, by name where both have names of their own."""
-    given = tuple(prior.names)
-    unnamed = {("theta",), tuple(f"theta_{i + 1}" for i in range(prior.dim))}  # called so when given no names
-    if not simulations.names or given == simulations.names or {given, simulations.names} & unnamed:
-        return np.arange(prior.dim)
-    if set(given) != set(simulations.names):
-        raise DataError(
-            f"{label} has parameters {', '.join(given)}, the runs {', '.join(simulations.names)}",
-            code="D10",
-            why="densities are matched by name; by position one parameter would get the prior of another",
-            fix=f"give the prior names={list(simulations.names)}, in its own order",
-        )
-    return np.array([simulations.names.index(name) for name in given])
-
-
-def _check_support(old: Prior, new: Prior, order: npt.NDArray[np.int64]) -> None:
-    """`order` gives, for each parameter of the old prior, its column in draws of the new one."""
-    draws = new.sample(2000, np.random.default_rng(0))[:, order]
-    outside = float(np.mean(~np.isfinite(np.asarray(old.log_prob(draws)))))
-    if outside > 0:
-        raise DataError(
-            f"{outside:.1%} of the new prior lies where the old one has no mass",
-            code="D15",
-            why="no run was ever made there, so no weight can restore it",
-            fix="restrict the new prior to the support of the old one, or run a campaign under it",
-        )
+    return arviz.from_dict(posterior=posterior)

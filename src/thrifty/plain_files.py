@@ -1,13 +1,11 @@
-"""Plain files: npz and csv. Nothing is unpickled, and every number read is checked again by `Simulations`."""
+"""Plain npz files. Nothing is unpickled, and every number read is checked again by `Simulations`."""
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -17,7 +15,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.exchange import PathLike, check_folder, description
-from thrifty.types import STATUSES, Array, Simulations, Weighting
+from thrifty.types import Simulations, Weighting
 
 
 def to_npz(simulations: Simulations, path: PathLike) -> None:
@@ -94,121 +92,3 @@ def _about(data: Mapping[str, Any]) -> dict[str, Any]:
     except ValueError:
         about = {}
     return about if isinstance(about, dict) else {}
-
-
-def from_csv(
-    path: PathLike,
-    *,
-    theta: Sequence[str],
-    x: Sequence[str] | None = None,
-    weights: str | None = None,
-    cost: str | None = None,
-    proposal: Weighting | None = None,
-) -> Simulations:
-    """Read runs from a CSV file with a header line.
-
-    Args:
-        path: The file.
-        theta: Columns that are parameters.
-        x: Columns that are outputs; all other numeric columns when left out.
-        weights: Column of linear weights; a column `log_weight` is used without being named.
-        cost: Column of measured costs; `cost` is used without being named, like `status` and `index`.
-        proposal: A known proposal to compute the weights from.
-
-    Raises:
-        DataError: D13, with line and column of what is not a number.
-    """
-    header, body = _read_csv(path)
-    special = {name for name in (weights, cost or "cost", "log_weight", "status", "index") if name}
-    x = [name for name in header if name not in theta and name not in special] if x is None else list(x)
-    weighty = {"weight", "weights", "w", "log_weight", "log_weights", "sample_weight"} & set(x)
-    twice = sorted((set(theta) & set(x)) | ({weights or ""} & {*theta, *x}))
-    if weighty or twice:
-        raise DataError(
-            f"{os.fspath(path)!r}: {', '.join(sorted(weighty) or twice)} would be read as an output"
-            + (" and as something else" if twice else ", not as a weight"),
-            code="D13",
-            fix='name the columns: x=[...], weights="weight"',
-        )
-    wanted = [*theta, *x, *(name for name in (weights, cost) if name)]
-    unknown = [name for name in wanted if name not in header]
-    if unknown or not theta or not x:
-        raise DataError(
-            f"{os.fspath(path)!r} has columns {', '.join(header)}; no {', '.join(unknown) or 'parameter or output'}",
-            code="D13",
-        )
-    column = _columns(path, header, body)
-    use_log = "log_weight" in header and weights is None and proposal is None
-    timed = cost or ("cost" if "cost" in header else None)
-    table = Simulations.from_arrays(
-        theta=np.column_stack([column(name) for name in theta]),
-        x=np.column_stack([column(name) for name in x]),
-        log_weights=column("log_weight") if use_log else None,
-        weights=column(weights) if weights else None,
-        proposal=proposal,
-        cost=column(timed) if timed else None,
-        names=tuple(theta),
-        x_names=tuple(x),
-    )
-    return _as_recorded(table, path, header, body, {*theta, *x})
-
-
-def _as_recorded(
-    table: Simulations, path: PathLike, header: list[str], body: list[list[str]], used: set[str]
-) -> Simulations:
-    """The table with the `status` and `index` of the file, unless those columns were named for something else."""
-    recorded: dict[str, Any] = {}
-    if "status" in header and "status" not in used:
-        recorded["status"] = np.array([line[header.index("status")].strip() for line in body], dtype=np.str_)
-        other = sorted(set(recorded["status"].tolist()) - set(STATUSES))
-        if other:
-            raise DataError(
-                f"{os.fspath(path)!r} column 'status' holds {other[0]!r}; known are {', '.join(STATUSES)}",
-                code="D13",
-                why="runs that failed must not be taken for runs that went well",
-                fix="translate it, or rename the column",
-            )
-    if "index" in header and "index" not in used:
-        values = _columns(path, header, body)("index")
-        if not (np.isfinite(values) & (values == np.round(values))).all():
-            raise DataError(
-                f"{os.fspath(path)!r} column 'index' does not hold whole numbers",
-                code="D13",
-                fix="rename it, or name it in x=",
-            )
-        recorded["index"] = values.astype(np.int64)
-    return replace(table, **recorded) if recorded else table
-
-
-def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
-    try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
-            lines = [line for line in csv.reader(file) if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="D13") from None
-    if len(lines) < 2:
-        raise DataError(f"{os.fspath(path)!r} has no rows below its header", code="D13")
-    header = [name.strip() for name in lines[0]]
-    for number, line in enumerate(lines[1:], start=2):
-        if len(line) != len(header):
-            raise DataError(
-                f"{os.fspath(path)!r} line {number} has {len(line)} values, the header {len(header)}", code="D13"
-            )
-    return header, lines[1:]
-
-
-def _columns(path: PathLike, header: list[str], body: list[list[str]]) -> Callable[[str], Array]:
-    def column(name: str) -> Array:
-        place = header.index(name)
-        values = np.empty(len(body))
-        for row, line in enumerate(body):
-            text = line[place].strip()
-            try:
-                values[row] = float(text) if text else np.nan  # an empty cell is a failed output
-            except ValueError:
-                raise DataError(
-                    f"{os.fspath(path)!r} line {row + 2} column {name!r}: {text!r} is not a number", code="D13"
-                ) from None
-        return values
-
-    return column

@@ -120,3 +120,4 @@ def test_posterior_draws_for_arviz(rng):
     data = posterior_to_arviz(draws, ("a",), log_weights=draws[:, 0])
     mean = arviz.summary(data, kind="stats", round_to=None).loc["a", "mean"]
     assert abs(mean) < 5 * np.sqrt(1 / (4000 * np.exp(-1)))
+    assert "sample_stats" not in data.groups()  # beside resampled draws the weights would be applied twice

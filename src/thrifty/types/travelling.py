@@ -27,16 +27,17 @@ class Travelling:
         cls,
         path: str | os.PathLike[str],
         *,
-        theta: Sequence[str],
-        x: Sequence[str] | None = None,
+        theta: Sequence[str] | str,
+        x: Sequence[str] | str | None = None,
         weights: str | None = None,
         cost: str | None = None,
         proposal: Weighting | None = None,
+        m: int = 1,
     ) -> Simulations:
-        """Runs from a CSV file with a header: see `thrifty.plain_files.from_csv`."""
-        from thrifty.plain_files import from_csv
+        """Runs from a CSV file with a header: see `thrifty.csv_files.from_csv`."""
+        from thrifty.csv_files import from_csv
 
-        return from_csv(path, theta=theta, x=x, weights=weights, cost=cost, proposal=proposal)
+        return from_csv(path, theta=theta, x=x, weights=weights, cost=cost, proposal=proposal, m=m)
 
     @classmethod
     def from_npz(
