@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample
 from thrifty.plots.style import COLOURS, GREY, density, labels, new, parameter_names, span, weighted
 from thrifty.priors import as_prior
@@ -46,7 +47,8 @@ def pairs(
     ends = [span([sample], i) for i in range(dim)]
     if known is not None:
         ends = [_within(end, known.bounds[0][i], known.bounds[1][i]) for i, end in enumerate(ends)]
-    mark = None if truth is None else np.asarray(truth, dtype=np.float64).reshape(dim)
+    mark = _truth(truth, dim)
+    ends = ends if mark is None else [_reaching(end, float(value)) for end, value in zip(ends, mark, strict=True)]
     for i in range(dim):
         for j in range(dim):
             ax = axes[i, j]
@@ -87,8 +89,22 @@ def marginals(
         names: Of the parameters.
     """
     given = dict(log_weights or {})
+    unknown = [label for label in given if label not in methods]
+    if unknown or not methods:
+        raise DataError(
+            f"log weights for {unknown[0]!r}, but the methods are {', '.join(methods)}"
+            if unknown
+            else "no method to draw",
+            code="D10",
+            why="a posterior without its weights is another posterior" if unknown else "",
+            fix="give both the same label" if unknown else 'pass {"NPE": draws, ...}',
+        )
     samples = {label: weighted(draws, given.get(label), label) for label, draws in methods.items()}
     dim = next(iter(samples.values())).points.shape[1]
+    other = [label for label, s in samples.items() if s.points.shape[1] != dim]
+    if other:
+        raise DataError(f"{other[0]!r} has {samples[other[0]].points.shape[1]} parameters, others {dim}", code="D06")
+    mark = _truth(truth, dim)
     known = None if prior is None else as_prior(prior)
     names = parameter_names(names or (known.names if known else ()), dim)
     figure, axes = new(3.1 * dim + 0.6, 2.8, columns=dim)
@@ -96,13 +112,14 @@ def marginals(
         ends = span(list(samples.values()), i)
         bounds = (-np.inf, np.inf) if known is None else (float(known.bounds[0][i]), float(known.bounds[1][i]))
         ends = _within(ends, *bounds)
+        ends = ends if mark is None else _reaching(ends, float(mark[i]))
         grid = np.linspace(*ends, 300)
         if known is not None:
             _prior_curve(ax, known, i, ends)
         for (label, s), colour in zip(samples.items(), _cycle(len(samples)), strict=True):
             ax.plot(grid, density(s.points[:, i], s.weights, grid, bounds), color=colour, lw=1.6, label=label)
-        if truth is not None:
-            ax.axvline(float(np.asarray(truth).reshape(dim)[i]), color="black", lw=1, ls=(0, (4, 2)), label="truth")
+        if mark is not None:
+            ax.axvline(float(mark[i]), color="black", lw=1, ls=(0, (4, 2)), label="truth")
         ax.set_xlim(*ends)
         ax.set_ylim(bottom=0)
         ax.set_yticks([])
@@ -118,6 +135,27 @@ def _cycle(n: int) -> list[str]:
 
 def _within(ends: tuple[float, float], low: float, high: float) -> tuple[float, float]:
     return max(ends[0], float(low)), min(ends[1], float(high))
+
+
+def _truth(truth: npt.ArrayLike | None, dim: int) -> Array | None:
+    if truth is None:
+        return None
+    try:
+        values = np.asarray(truth, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise DataError(f"truth is not a row of numbers: {truth!r:.60}", code="D05") from None
+    if len(values) != dim or not np.isfinite(values).all():
+        raise DataError(f"truth must be {dim} finite numbers, got {values.tolist()}", code="D06")
+    return values
+
+
+def _reaching(ends: tuple[float, float], value: float) -> tuple[float, float]:
+    """Widened so that the truth can be seen: a posterior that misses it must be seen to."""
+    if ends[0] <= value <= ends[1]:
+        return ends
+    low, high = min(ends[0], value), max(ends[1], value)
+    margin = 0.04 * (high - low)
+    return (low - margin, high) if value == low else (low, high + margin)
 
 
 def _diagonal(ax: Axes, s: Sample, i: int, ends: tuple[float, float], prior: Any) -> None:
