@@ -130,3 +130,17 @@ def test_refuses_coinciding_references():
         th.metrics.mmd2([0.0, 1.0], [2.0])
     with pytest.raises(DataError, match="unbiased MMD needs"):
         th.metrics.mmd2([0.0], [2.0, 3.0], unbiased=True)
+
+
+@pytest.mark.parametrize("far", [1e7, 1e8, 1e10])
+def test_one_extreme_outlier(rng, far):
+    """Its kernel with itself is one, whatever the rounding of its distance from the centre."""
+    x, y = rng.normal(size=(100, 2)), rng.normal(size=(100, 2))
+    x[0] = far
+    scale = th.metrics.median_distance(y)
+
+    def direct(a, b):
+        return np.exp(-((a[:, None] - b[None]) ** 2).sum(-1) / (2 * scale**2)).mean()
+
+    expected = direct(x, x) + direct(y, y) - 2 * direct(x, y)
+    assert th.metrics.mmd2(x, y) == pytest.approx(expected, rel=1e-9)

@@ -94,7 +94,7 @@ def _kernel_sum(a: Sample, b: Sample | None, scale: float) -> float:
     One matrix product gives the exponent: (a, -|a|^2/2, 1) . (b, 1, -|b|^2/2) = -|a - b|^2/2.
     """
     other = a if b is None else b
-    centre = other.weights @ other.points  # rounding is relative to distances from here
+    centre = np.median(other.points, axis=0)  # rounding is relative to distances from here; no outlier moves it
     left = (a.points - centre) / scale
     right = (other.points - centre) / scale
     ones = np.ones((len(left), 1)), np.ones((1, len(right)))
@@ -105,6 +105,8 @@ def _kernel_sum(a: Sample, b: Sample | None, scale: float) -> float:
         start = chunk.start if b is None else 0
         kernel = left[chunk] @ right[:, start:]
         np.minimum(kernel, 0.0, out=kernel)
+        if b is None:  # a point is at no distance from itself, however far from the centre
+            np.fill_diagonal(kernel, 0.0)
         np.exp(kernel, out=kernel)
         if b is None:  # the block on the diagonal counts once, the blocks to its right twice
             square = len(kernel)
