@@ -47,8 +47,11 @@ class Misspecification:
 
     @property
     def verdict(self) -> Trust:
-        """Far beyond all: the posterior answers a question that the model never saw."""
-        if self.p_value < CARE and self.distance > LONELY * self.spacing:
+        """Far beyond all: the posterior answers a question that the model never saw.
+
+        Counts that nearly all have their equals give no distance to compare with: then at most "with care".
+        """
+        if self.p_value < CARE and self.spacing > 0 and self.distance > LONELY * self.spacing:
             return "do not trust"
         return "with care" if self.p_value < CARE else "trust"
 
@@ -58,6 +61,8 @@ class Misspecification:
         if self.verdict == "trust":
             return f"x_o lies among the simulations ({shown(self.p_value)})"
         where = f"; outside all in {', '.join(self.outside[:5])}" if self.outside else ""
+        if self.spacing <= 0:
+            return f"x_o has few equals, as nearly all simulations have ({shown(self.p_value)}){where}: a rare value"
         return (
             f"x_o is {self.distance / max(self.spacing, 1e-300):.1f}× as far from the simulations as 99 % of them"
             f" ({shown(self.p_value)}){where}: the model may be wrong"
