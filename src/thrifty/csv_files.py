@@ -7,13 +7,12 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from thrifty.errors import DataError, WeightError
-from thrifty.exchange import PathLike
+from thrifty.exchange import PathLike, as_path
 from thrifty.types import STATUSES, Array, Simulations, Weighting
 
 _REALISATION = re.compile(r"\[(\d+)\]$")  # as `to_pandas` writes it: y[1], y[2]
@@ -170,8 +169,9 @@ def _as_recorded(
 
 
 def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
+    file_name = as_path(path)
     try:
-        with Path(path).open(newline="", encoding="utf-8-sig") as file:
+        with file_name.open(newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="D13") from None

@@ -42,9 +42,29 @@ def need(module: str, extra: str) -> Any:
         ) from None
 
 
+def as_path(path: Any) -> Path:
+    """Read the name of a file."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise DataError(f"path must be the name of a file, got {path!r}", code="D18") from None
+
+
+def some_valid(simulations: Simulations) -> Simulations:
+    """The valid runs, of which there must be one."""
+    runs = simulations.valid()
+    if not len(runs):
+        raise DataError(
+            f"none of {len(simulations)} runs is valid",
+            code="D12",
+            fix="look at simulations.status: how did they fail?",
+        )
+    return runs
+
+
 def check_folder(path: PathLike) -> None:
     """Refuse to write into a folder that does not exist, or over one."""
-    target = Path(path)
+    target = as_path(path)
     if target.is_dir():
         raise DataError(f"{os.fspath(path)!r} is a folder", code="D18", fix="give the name of a file in it")
     if not target.parent.is_dir():
@@ -74,7 +94,7 @@ def to_pandas(simulations: Simulations) -> pandas.DataFrame:
     """A flat DataFrame; names, shape, m and unit in `frame.attrs["thrifty"]`."""
     pandas = need("pandas", "arviz")
     theta, x = column_names(simulations)
-    flat = simulations.x.reshape(len(simulations), -1)
+    flat = simulations.x.reshape(len(simulations), len(x))
     columns = dict(zip(theta, simulations.theta.T, strict=True)) | dict(zip(x, flat.T, strict=True))
     columns |= {"log_weight": simulations.log_weights, "cost": simulations.cost}
     frame = pandas.DataFrame(columns | {"status": simulations.status.astype(str), "index": simulations.index})
@@ -145,8 +165,9 @@ def from_parquet(path: PathLike) -> Simulations:
     """Read what `to_parquet` wrote."""
     need("pyarrow", "arviz")
     pandas = need("pandas", "arviz")
+    file_name = as_path(path)
     try:
-        frame = pandas.read_parquet(path)
+        frame = pandas.read_parquet(file_name)
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="D13") from None
     return from_pandas(frame)
@@ -157,7 +178,7 @@ def to_dict(simulations: Simulations) -> dict[str, Array]:
 
     Failed runs are left out; with m > 1 each pair is a row. BayesFlow multiplies the loss by `sample_weight`.
     """
-    theta, x, log_weights = simulations.valid().pairs()
+    theta, x, log_weights = some_valid(simulations).pairs()
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
     clash = {"x", "sample_weight"} & set(names)
     if clash:
@@ -173,7 +194,7 @@ def to_arviz(simulations: Simulations) -> arviz.InferenceData:
     `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`.
     """
     arviz = need("arviz", "arviz")
-    theta, x, log_weights = simulations.valid().pairs()
+    theta, x, log_weights = some_valid(simulations).pairs()
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
     with np.errstate(divide="ignore"):
         stats = {"log_weight": np.log(normalise(log_weights))[None]}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.exchange import PathLike, check_folder, description
+from thrifty.exchange import PathLike, as_path, check_folder, description
 from thrifty.types import Simulations, Weighting
 
 
@@ -70,8 +70,9 @@ def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: 
 
 
 def _arrays(path: PathLike) -> dict[str, Any]:
+    file_name = as_path(path)
     try:
-        with Path(path).open("rb") as file:  # ours to close: numpy leaves a damaged zip open
+        with file_name.open("rb") as file:  # ours to close: numpy leaves a damaged zip open
             loaded = np.load(file, allow_pickle=False)
             if not isinstance(loaded, np.ndarray):
                 with loaded as arrays:

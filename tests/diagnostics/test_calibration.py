@@ -215,7 +215,7 @@ class SbiStyle:
     ("call", "message"),
     [
         (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(10, r)), "10 valid held-out runs"),
-        (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(50, r), draws=3), "draws >= 10"),
+        (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(50, r), draws=3), "draws must be a whole number >= 10"),
         (lambda w, r: diagnostics.sbc(w.Exact()), "held-out simulations are needed"),
         (lambda w, r: diagnostics.sbc(Wide(), w.pool(50, r)), r"draws have shape \(100, 3\), expected \(100, 2\)"),
         (

@@ -73,6 +73,34 @@ def check_level(level: Any) -> None:
         raise DataError(f"level must lie between 0 and 1, got {level!r}", code="D11", fix=hint)
 
 
+def check_count(value: Any, least: int, name: str) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise DataError(f"{name} must be a whole number >= {least}, got {value!r}", code="D11")
+
+
+def log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
+    """Log density (n,) of the posterior at theta (n, p) and x."""
+    try:
+        inspect.signature(posterior.log_prob).bind(theta, x)
+    except TypeError as error:
+        raise DataError(
+            f"the posterior's log_prob cannot be called as log_prob(theta, x_o): {error}",
+            code="D16",
+            fix="wrap it: def log_prob(self, theta, x_o): ...",
+        ) from None
+    except ValueError:  # a compiled function does not tell its signature
+        pass
+    values = np.asarray(posterior.log_prob(theta, x), dtype=np.float64)
+    if values.shape != (len(theta),):
+        raise DataError(
+            f"the posterior's log_prob gives shape {values.shape} for {len(theta)} rows of theta",
+            code="D06",
+            fix=f"return one number a row, shape ({len(theta)},)",
+        )
+    return values
+
+
 def draws_at(posterior: Any, n: int, x: npt.ArrayLike, seed: int, dim: int) -> Array:
     """N finite posterior draws (n, dim) at x."""
     values = np.asarray(posterior.sample(n, x, seed=seed), dtype=np.float64)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_posterior, check_simulations
+from thrifty.diagnostics.arguments import check_count, check_posterior, check_simulations, log_density
 from thrifty.diagnostics.cost_model import cost_check
 from thrifty.diagnostics.highest_density import coverage
 from thrifty.diagnostics.local_classifier import local_c2st
@@ -23,7 +23,8 @@ from thrifty.diagnostics.support import known_prior, local_ess
 from thrifty.diagnostics.verdict import Check, Trust, worst
 from thrifty.diagnostics.weight_figures import weight_health
 from thrifty.errors import DataError
-from thrifty.inference.observation import read_observation
+from thrifty.exchange import some_valid
+from thrifty.inference.observation import read_observation, varying
 from thrifty.types import Posterior, Simulations
 
 if TYPE_CHECKING:
@@ -144,7 +145,16 @@ def diagnose(
     check_posterior(posterior)
     check_simulations(simulations)
     check_simulations(simulations if held_out is None else held_out, "held_out")
-    read_observation(x_o, simulations.pairs()[1].shape[1:])
+    check_count(seed, 0, "seed")
+    event = simulations.pairs()[1].shape[1:]
+    read_observation(x_o, event)
+    if held_out is not None and (held_out.pairs()[1].shape[1:] != event or held_out.dim != simulations.dim):
+        raise DataError(
+            f"held_out has {held_out.dim} parameters and outputs of shape {held_out.pairs()[1].shape[1:]},"
+            f" the simulations {simulations.dim} and {event}",
+            code="D06",
+        )
+    varying(some_valid(simulations).x, simulations.x_names)
     notes: list[str] = []
     runs = _held_out(posterior, simulations, held_out, notes)
     evaluates = _has_density(posterior, simulations, x_o, notes)
@@ -159,7 +169,7 @@ def diagnose(
     cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
     if cost is None:
         notes.append("cost model not checked: pass cost=")
-    elif np.sum(np.isfinite(simulations.cost)) < 20:
+    elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < 20:
         notes.append("cost model not checked: fewer than 20 runs have a measured cost")
     else:
         checks.append(cost_check(cost, simulations))
@@ -196,15 +206,16 @@ def _kept(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:
 
     members = getattr(posterior, "members", (posterior,))
     kept = [getattr(getattr(member, "trained", None), "kept", None) for member in members]
-    if any(prints is None for prints in kept):
+    known = [prints for prints in kept if prints is not None]
+    if len(known) < len(kept):
         return np.zeros(len(simulations), dtype=np.bool_)
     own = fingerprints(simulations.theta)
-    return np.all([np.isin(own, prints) for prints in kept], axis=0)
+    return np.all([np.isin(own, prints) for prints in known], axis=0)
 
 
 def _has_density(posterior: Posterior, simulations: Simulations, x_o: Any, notes: list[str]) -> bool:
     try:
-        posterior.log_prob(simulations.theta[:2], x_o)
+        log_density(posterior, simulations.theta[:2], x_o)
     except (AttributeError, NotImplementedError) as error:
         notes.append(f"coverage, local ESS and predictive not checked: no log_prob ({error})")
         return False

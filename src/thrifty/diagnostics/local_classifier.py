@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_posterior, draws_at
+from thrifty.diagnostics.arguments import check_count, check_posterior, draws_at
 from thrifty.diagnostics.conditions import Components
 from thrifty.diagnostics.foretelling import Foretelling
 from thrifty.diagnostics.replicates import Replicates, replicates_of
@@ -106,6 +106,8 @@ def local_c2st(
     source: Any = simulations if isinstance(simulations, Replicates) else posterior
     runs = None if isinstance(simulations, Replicates) else simulations
     check_posterior(posterior)
+    check_count(nulls, 20, "nulls")
+    check_count(seed, 0, "seed")
     replicates = replicates_of(source, runs, settings)
     observed = read_observation(x_o, replicates.x.shape[1:])
     if replicates.draws.shape[1] < 2 * (_RIVALS + 1):

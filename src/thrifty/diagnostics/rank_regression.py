@@ -132,6 +132,8 @@ def _terms(replicates: Replicates) -> Array:
     """Components of x and the squares of the first, as many as the effective runs bear (n, k)."""
     most = max(int(replicates.ess / _PER_TERM), 1)
     parts = Components.of(replicates.x, replicates.log_weights, min(_COMPONENTS, most))(replicates.x)
+    if not parts.shape[1]:  # a constant x explains nothing
+        return parts
     # as ranks: wild outputs, which often have the largest weights, get no more say than others
     levels = np.column_stack([ecdf(part, part, replicates.log_weights) for part in parts.T]) - 0.5
     return np.hstack([levels, levels[:, : min(_SQUARED, max(most - parts.shape[1], 0))] ** 2])

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from thrifty.diagnostics.arguments import (
+    check_count,
     check_density,
     check_finite,
     check_posterior,
     check_simulations,
     independent_runs,
+    log_density,
 )
 from thrifty.errors import DataError, ThriftyWarning
 from thrifty.types import Array, Posterior, Simulations, frozen
@@ -79,8 +81,9 @@ def replicate(
     """
     check_posterior(posterior)
     check_simulations(simulations)
-    if pairs < 1 or draws < 10:
-        raise DataError(f"pairs must be >= 1 and draws >= 10, got {pairs} and {draws}", code="D11")
+    check_count(pairs, 1, "pairs")
+    check_count(draws, 10, "draws")
+    check_count(seed, 0, "seed")
     rng = np.random.default_rng(seed)
     theta, x, log_weights = independent_runs(simulations, rng)
     if len(theta) < 20:
@@ -158,7 +161,6 @@ def _table(values: Any, n: int) -> Array:
 
 def _density(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
     points = np.concatenate([theta[:, None, :], samples], axis=1)
-    rows = [np.asarray(posterior.log_prob(p, x_i), dtype=np.float64) for p, x_i in zip(points, x, strict=True)]
-    density = np.stack(rows)
+    density = np.stack([log_density(posterior, p, x_i) for p, x_i in zip(points, x, strict=True)])
     check_density(density, x)
     return frozen(density)

@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_density, check_posterior, check_simulations, draws_at
+from thrifty.diagnostics.arguments import (
+    check_density,
+    check_posterior,
+    check_simulations,
+    draws_at,
+    log_density,
+)
 from thrifty.diagnostics.verdict import Trust
 from thrifty.errors import DataError
 from thrifty.inference.observation import read_observations
@@ -85,7 +91,7 @@ def local_ess(
     if not len(pool):
         raise DataError("no valid run in the pool", code="D12")
     observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
-    density = np.asarray(posterior.log_prob(pool.theta, x_o), dtype=np.float64)
+    density = log_density(posterior, pool.theta, x_o)
     check_density(density[None], observed[:1])
     log_prior = np.asarray(known_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
     tilted = _tilted(pool.log_weights, density, log_prior)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.diagnostics.verdict import Trust
+from thrifty.exchange import some_valid
 from thrifty.types import Array, Simulations, frozen
 from thrifty.weights import ess, normalise, pareto_k
 
@@ -77,11 +78,11 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
         (1000.0, 'trust')
     """
     if isinstance(simulations, Simulations):
-        n, failed, log_weights = len(simulations), simulations.failed_mass, simulations.valid().log_weights
+        log_weights, failed = some_valid(simulations).log_weights, simulations.failed_mass
+        n, weights = len(simulations), normalise(log_weights)
     else:
-        log_weights = np.asarray(simulations, dtype=np.float64)
-        n, failed = len(log_weights), 0.0
-    weights = normalise(log_weights)
+        weights = normalise(simulations)
+        log_weights, n, failed = np.asarray(simulations, dtype=np.float64), len(weights), 0.0
     heaviest = np.sort(weights)[::-1]
     return WeightHealth(
         n=n,

@@ -88,7 +88,7 @@ def _member_out(member: Any) -> tuple[dict[str, Any], Arrays]:
     arrays |= {f"reach/{label}": getattr(reach, label) for label in ("low", "high", "scale", "near")}
     arrays |= {f"net/{name}": value.numpy() for name, value in trained.net.state_dict().items()}
     if trained.kept is not None:
-        arrays["kept/theta"] = trained.kept
+        arrays |= {"kept/theta": trained.kept}
     direct = isinstance(member, DirectPosterior)
     if not direct and member.valid is not None:
         arrays |= {f"valid/{name}": value.numpy() for name, value in member.valid.state_dict().items()}

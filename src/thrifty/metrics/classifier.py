@@ -138,7 +138,7 @@ def _check_settings(classifier: Any, folds: Any, level: Any, smallest: int) -> N
             code="D11",
             fix="draw more, or use mmd2, which needs no folds",
         )
-    if isinstance(level, str) or not 0 < level < 1:
+    if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
         raise DataError(f"level must lie between 0 and 1, got {level!r}", code="D11", fix="e.g. level=0.95")
 
 

@@ -166,7 +166,7 @@ def _diagonal(ax: Axes, s: Sample, i: int, ends: tuple[float, float], prior: Any
         _prior_curve(ax, prior, i, ends)
     ax.plot(grid, curve, color=COLOURS[0], lw=1.6)
     ax.fill_between(grid, curve, color=COLOURS[0], alpha=0.15, lw=0)
-    ax.set_ylim(0, 1.08 * curve.max())
+    ax.set_ylim(0, 1.08 * float(curve.max()) or 1.0)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
 

@@ -96,6 +96,7 @@ def density(
         for start in range(0, len(points), 2000):
             part = slice(start, start + 2000)
             total += np.exp(-0.5 * ((grid[:, None] - points[None, part]) / width) ** 2) @ weights[part]
+    total[(grid < bounds[0]) | (grid > bounds[1])] = 0.0  # mirrors are not seen beyond the bounds
     return total / (width * np.sqrt(2 * np.pi))
 
 
