@@ -8,7 +8,7 @@ around random points accept it; but its ranks go with what it ignored:
 
 c are the leading components of x, as ranks among all runs, the squares of the first, and what all of x foretells of
 f(u) by earlier runs (`foretelling`), for the telling statistic among many that are noise. Weighted least squares; a
-Wald test of b = 0 with heteroscedastic errors, one per parameter and f.
+Wald test of b = 0, one per parameter and f, with heteroscedastic errors under weights.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _terms(replicates: Replicates) -> Array:
 
 def _wald(terms: Array, response: Array, weights: Array) -> tuple[float, float]:
     """Adjusted share explained and p-value of "all slopes are zero"."""
-    from scipy.stats import f
+    from scipy.stats import chi2, f
 
     k = terms.shape[1]
     design = np.column_stack([np.ones(len(terms)), terms])
@@ -152,6 +152,9 @@ def _wald(terms: Array, response: Array, weights: Array) -> tuple[float, float]:
     outer = residual / np.maximum(1 - leverage, 0.05)  # HC3
     # a run that fits itself (a rare value of a discrete x) leaves no residual; under uniform ranks its variance is one
     outer = np.where(leverage > _OWN_FIT, np.maximum(np.abs(outer), 1.0), outer)
+    even = float(np.ptp(weights)) < _FLAT * float(weights.max())
+    if even:  # nothing to estimate: uniform ranks have variance one, whatever x is
+        outer = np.ones_like(outer)
     parts = (design * (weights * outer)[:, None]) @ inverse[:, 1:]  # what each run adds to the variance of the slopes
     root = np.linalg.pinv(parts.T @ parts, rcond=_FLAT, hermitian=True)
     rank = max(int(np.linalg.matrix_rank(parts.T @ parts, rtol=_FLAT, hermitian=True)), 1)
@@ -161,7 +164,7 @@ def _wald(terms: Array, response: Array, weights: Array) -> tuple[float, float]:
     total = float(weights @ (response - weights @ response) ** 2)
     left = float(weights @ residual**2) * size / max(size - k - 1, 1.0)
     share = 1 - left / total if total > 0 else 0.0
-    return share, float(f.sf(statistic, rank, dof))
+    return share, float(chi2.sf(statistic * rank, rank) if even else f.sf(statistic, rank, dof))
 
 
 def _partners(replicates: Replicates, ranks: Array, weights: Array) -> tuple[str, ...]:
