@@ -37,6 +37,7 @@ class Store:
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
+        self._together = False
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
@@ -95,14 +96,27 @@ class Store:
 
     # --- settings and plan ---
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is put or added inside is committed at once: a kill leaves all of it or nothing."""
+        if self._together:
+            yield
+            return
+        with explained(self.folder), self.db:
+            self._together = True
+            try:
+                yield
+            finally:
+                self._together = False
+        write_sidecar(self)
+
     def _put(self, key: str, value: Any) -> None:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
 
     def put(self, key: str, value: Any) -> None:
         """Keep a setting."""
-        with explained(self.folder), self.db:
+        with self.together():
             self._put(key, value)
-        write_sidecar(self)
 
     def settings(self) -> dict[str, Any]:
         """All settings."""
@@ -119,10 +133,9 @@ class Store:
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Freeze a proposal; its number."""
-        with explained(self.folder), self.db:
+        with self.together():
             number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM parts").fetchone()[0]
             self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", signed((number, kind, json.dumps(recipe))))
-        write_sidecar(self)
         return number
 
     def parts(self) -> dict[int, tuple[str, dict[str, Any]]]:
@@ -137,7 +150,7 @@ class Store:
         self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
     ) -> int:
         """Commit draws, all or none; the first index. Under a budget none is admitted yet."""
-        with explained(self.folder), self.db:
+        with self.together():
             first = self.db.execute("SELECT coalesce(max(idx), -1) + 1 FROM plan").fetchone()[0]
             block = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
             admitted = len(theta) if mode == "n" else 0
@@ -152,7 +165,6 @@ class Store:
                     for i, row in enumerate(theta)
                 ),
             )
-        write_sidecar(self)
         return first
 
     def blocks(self) -> list[dict[str, Any]]:
