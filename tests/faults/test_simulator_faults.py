@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -215,3 +216,29 @@ def test_mixed_failures_in_a_campaign(tmp_path, seed):
     assert np.isfinite(sims.x[sims.ok]).all() and np.isnan(sims.x[~sims.ok]).all()
     assert abs(sims.failed_mass - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 400)
     assert c.status().failed_mass == pytest.approx(sims.failed_mass)
+
+
+class SpeechlessError(ValueError):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def odd_words(theta, rng):
+    if theta[0] > 0.9:
+        raise ValueError("no file \udcff")
+    if theta[0] > 0.8:
+        raise SpeechlessError
+    if theta[0] > 0.7:
+        raise SystemExit(SpeechlessError())
+    return theta + rng.normal()
+
+
+def test_messages_that_cannot_be_written_do_not_stop_a_campaign(tmp_path):
+    """Half a character (a file name of another encoding) cannot be stored; some exceptions cannot even be read."""
+    c = th.Campaign(tmp_path / "c", odd_words, th.Uniform(0, 1), seed=1)
+    status = c.pilot(60, engine=th.Inline(), progress="quiet")
+    assert status.done == 60 and status.by_status["error"] > 10
+    db = sqlite3.connect(c.folder / "store.sqlite")
+    errors = " ".join(row[0] for row in db.execute("SELECT error FROM runs WHERE status = 'error'"))
+    db.close()
+    assert "no file \\udcff" in errors and "cannot be read (RuntimeError)" in errors and "SpeechlessError" in errors

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.database import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
-from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, run_row, signed
+from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, printable, run_row, signed
 from thrifty.campaign.sidecar import write_sidecar
 from thrifty.campaign.task import Outcome
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
@@ -233,7 +233,7 @@ class Store:
         with explained(self.folder), self.db:
             cursor = self.db.execute(
                 "INSERT INTO sessions (started, elapsed, host, pid, note) VALUES (?, 0, ?, ?, ?)",
-                (time.time(), socket.gethostname(), os.getpid(), note),
+                (time.time(), printable(socket.gethostname()), os.getpid(), note),
             )
         return int(cursor.lastrowid or 0)
 
