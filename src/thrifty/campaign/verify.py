@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -171,9 +172,7 @@ def _salvage(folder: Path) -> None:
         )
     planned = sum(row[3] for row in copy["blocks"])
     rows = {name: list(_whole_rows(folder, name, planned)) for name in ("plan", "runs")}
-    target = folder / "mending"
-    target.mkdir(exist_ok=True)
-    (target / NAME).unlink(missing_ok=True)
+    target = Path(tempfile.mkdtemp(prefix="mending-", dir=folder))  # new: a link prepared there is never followed
     store = Store.create(target, {})
     with closing(store.db), store.db as db:
         db.execute("DELETE FROM meta")
@@ -195,8 +194,8 @@ def _put_in_place(folder: Path, target: Path) -> None:
         if old.exists():
             os.replace(old, folder / (aside + NAME + suffix))
     os.replace(target / NAME, folder / NAME)
-    for rest in target.iterdir():
-        rest.unlink()
+    for name in (NAME + "-wal", NAME + "-shm", NAME + "-journal", SIDECAR):
+        (target / name).unlink(missing_ok=True)
     target.rmdir()
 
 
