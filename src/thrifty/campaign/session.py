@@ -15,7 +15,7 @@ import numpy as np
 
 from thrifty.campaign.budget import Price
 from thrifty.campaign.drive import Driver, Pending
-from thrifty.campaign.fingerprint import differences, fingerprint
+from thrifty.campaign.fingerprint import changes, fingerprint
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
 from thrifty.campaign.lock import FolderLock
@@ -125,7 +125,7 @@ class Session:
                 "this campaign was opened to read", code="A05", fix="th.Campaign(folder, simulator, prior)"
             )
         now = fingerprint(self.simulator)
-        changed = differences(settings["simulator"], now)
+        changed = changes(settings["simulator"], self.simulator)
         if not changed or not store.totals()["done"]:
             store.put("simulator", now)
             return
