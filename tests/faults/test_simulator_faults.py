@@ -242,3 +242,60 @@ def test_messages_that_cannot_be_written_do_not_stop_a_campaign(tmp_path):
     errors = " ".join(row[0] for row in db.execute("SELECT error FROM runs WHERE status = 'error'"))
     db.close()
     assert "no file \\udcff" in errors and "cannot be read (RuntimeError)" in errors and "SpeechlessError" in errors
+
+
+def forking(theta, rng):
+    """Its child leaves as programs do, not as a forked child must."""
+    if theta[0] > 0.8 and os.fork() == 0:
+        raise SystemExit(0)
+    return theta[0] + rng.normal(size=20_000)
+
+
+def quiet_twin(theta, rng):
+    return theta[0] + rng.normal(size=20_000)
+
+
+def test_a_forked_copy_of_the_worker_says_nothing():
+    theta = np.linspace(0, 1, 60)[:, None]
+    forked = th.simulate(forking, theta, workers=2, progress="quiet")
+    assert forked.ok.all()
+    np.testing.assert_array_equal(forked.x, th.simulate(quiet_twin, theta, workers=2, progress="quiet").x)
+
+
+def test_a_forked_copy_of_the_driver_goes_no_further():
+    """In this very process the copy would go on as a second driver."""
+    before = os.getpid()
+    assert th.simulate(forking, np.linspace(0.7, 1, 6)[:, None], engine=th.Inline(), progress="quiet").ok.all()
+    assert os.getpid() == before
+
+
+def babbling(theta, rng):
+    """Writes into the worker's own pipe, as a forked copy of it would."""
+    if theta[0] > 0.95:
+        from thrifty.campaign import worker_process
+
+        os.write(worker_process._worker["lane"]._writes.fileno(), b"garbage " * 100)
+    return theta + rng.normal()
+
+
+def test_garbage_in_a_lane_is_the_death_of_that_worker():
+    theta = np.linspace(0, 1, 60)[:, None]
+    with pytest.warns(ThriftyWarning, match="3 crashed"):
+        sims = th.simulate(babbling, theta, workers=2, progress="quiet")
+    assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()
+
+
+def unsendable(theta, rng):
+    """A result that is there, and cannot be sent."""
+    if theta[0] > 0.95:
+        from thrifty.campaign import lane
+
+        lane.framed = lambda message: os._exit(3)
+    return theta + rng.normal()
+
+
+def test_a_death_while_sending_is_the_run_s_own():
+    theta = np.linspace(0, 1, 60)[:, None]
+    with pytest.warns(ThriftyWarning, match="3 crashed"):
+        sims = th.simulate(unsendable, theta, workers=2, progress="quiet")
+    assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()

@@ -77,6 +77,7 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     wall, cpu = time.monotonic(), cpu_seconds()
     MEMORY.begin(wall)
     x, reported, status, error = None, float("nan"), "ok", ""
+    owner = os.getpid()
     try:
         x, reported = _realisations(call, job, task.index, theta)
     except ProgramCrashError as problem:
@@ -85,6 +86,9 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
         status, error = "error", _explain(problem)
     except (SystemExit, KeyboardInterrupt) as problem:
         status, error = "error", f"{type(problem).__name__}: {_words(problem)}"
+    finally:
+        if os.getpid() != owner:  # the simulator forked, and its child comes back as if it were this process
+            os._exit(0)
     wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
     if x is not None:
         x, status, error = _judge(x, job.output_limit)
