@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -433,3 +434,43 @@ def test_no_wal_falls_back(tmp_path, monkeypatch, cost):
     monkeypatch.setattr(database.sqlite3, "connect", lambda *a, **k: real(*a, factory=NoWal, **k))
     c.pilot(20, **QUIET)
     assert c.status().done == 20 and not (tmp_path / "c" / "store.sqlite-wal").exists()
+
+
+def test_draws_that_a_budget_withdrew_stay_withdrawn(tmp_path, cost):
+    """A plan by number, or a pilot, that follows a used budget adds its own draws and no others."""
+    c = make(tmp_path / "c")
+    c.pilot(30, **QUIET)
+    c.plan(budget=f"{c.status().spent + 300:g} events", cost=cost)
+    before = c.run(**QUIET)
+    assert before.not_admitted > 20
+    c.pilot(33, **QUIET)
+    assert c.status().done == before.done + 3 and c.status().pending == 0
+    within = before.done - 30
+    c.plan(n=within + 7, cost=cost)
+    after = c.run(**QUIET)
+    assert (after.done, after.not_admitted, after.pending) == (before.done + 3 + 7, before.not_admitted, 0)
+
+
+BROKEN = {"now": False}
+
+
+def breaking(theta, rng):
+    if BROKEN["now"]:
+        raise OSError("licence expired")
+    return th.Output(theta + rng.normal(), cost=0.0 if BROKEN["now"] is None else float(np.exp(3 * theta[0])))
+
+
+@pytest.mark.parametrize(("state", "words"), [(True, "100 of the last 100 runs failed"), (None, "took nothing")])
+def test_a_budget_that_nothing_uses_up_ends(tmp_path, monkeypatch, state, words):
+    c = make(tmp_path / "c", breaking, accept_changed=True)
+    c.pilot(20, **QUIET)
+    c.plan(budget=f"{c.status().spent + 300:g} events")
+    monkeypatch.setitem(BROKEN, "now", state)
+    with pytest.raises(SimulatorError, match=words) as caught:
+        c.run(**QUIET)
+    assert caught.value.code == "S06" and c.status().done < 1000
+    if state:
+        assert "licence expired" in str(caught.value)
+    monkeypatch.setitem(BROKEN, "now", False)
+    with pytest.warns(ThriftyWarning, match="100 of") if state else contextlib.nullcontext():
+        assert c.run(**QUIET).spent > 300, "the budget goes on when the simulator does"

@@ -59,7 +59,7 @@ class Planner:
         with self.store.together():
             if part is None:
                 part = self._new_part(proposal)
-            have = sum(b["n"] for b in self.store.blocks() if b["part"] == part and b["mode"] != "pilot")
+            have = self._committed(part, by_number=budget is None)
             if target > have:
                 mode = "n" if budget is None else "budget"
                 self.commit(part, target - have, mode=mode, proposal=proposal, fitted=fitted)
@@ -121,6 +121,11 @@ class Planner:
         more = int(np.clip(sum(block["n"] for block in budgeted) // 4, *TOP_UP))
         self.commit(part, more, mode="budget", proposal=proposal, fitted=fitted)
         return True
+
+    def _committed(self, part: int, *, by_number: bool) -> int:
+        """Draws of a part besides the pilot; by number, those that an earlier budget did not admit do not count."""
+        blocks = [b for b in self.store.blocks() if b["part"] == part and b["mode"] != "pilot"]
+        return sum(b["admitted"] if by_number and b["mode"] == "budget" else b["n"] for b in blocks)
 
     def _prior_part(self) -> None:
         """Number 0 is the prior in every campaign, also in one that begins without a pilot."""

@@ -19,7 +19,7 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,10 +176,17 @@ class Store:
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="V03")
         return [dict(zip(names, row[:-1], strict=True)) for row in rows]
 
-    def admit_through(self, last: int) -> None:
-        """Commit that every draw up to index `last` will be completed, whatever it costs."""
+    def planned(self) -> int:
+        """Draws in the file, whatever its blocks say."""
+        with explained(self.folder):
+            return int(self.db.execute("SELECT count(*) FROM plan").fetchone()[0])
+
+    def admit_through(self, last: int, *, blocks: Container[int]) -> None:
+        """Commit that every draw of these blocks up to index `last` will be completed, whatever it costs."""
         with explained(self.folder), self.db:
             for b in self.blocks():
+                if b["id"] not in blocks:
+                    continue
                 admitted = max(b["admitted"], min(last + 1 - b["first"], b["n"]))
                 if admitted > b["admitted"]:
                     values = (b["id"], b["part"], b["first"], b["n"], b["mode"], admitted)

@@ -179,10 +179,12 @@ def _salvage(folder: Path) -> None:
         for name, columns in TABLES.items():
             marks = ", ".join("?" * (len(columns) + 1))
             db.executemany(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", copy.get(name) or rows.get(name, []))
-        highest = db.execute("SELECT coalesce(max(idx), -1) FROM runs").fetchone()[0]
+        query = "SELECT p.block, max(r.idx) FROM runs r JOIN plan p ON p.idx = r.idx GROUP BY p.block"
+        highest = dict(db.execute(query).fetchall())
     _put_in_place(folder, target)
     store = Store.open(folder)
-    store.admit_through(highest)  # what has a result was admitted
+    for block, last in highest.items():
+        store.admit_through(last, blocks={block})  # what has a result was admitted
     write_sidecar(store)
     store.close()
 
