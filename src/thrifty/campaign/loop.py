@@ -201,7 +201,8 @@ def all_failed(statuses: Counter[str], first_error: str, *, which: str = "first"
     """The message when not one of the first runs (or of the last) gave numbers."""
     total = statuses.total()
     causes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    last = first_error.strip().splitlines()[-1] if first_error.strip() else "no message"
+    lines = first_error.strip().splitlines() or ["no message"]
+    last = lines[0] if lines[0].startswith("[") else lines[-1]  # our messages begin with what is wrong, others end so
     return SimulatorError(
         f"{total} of the {which} {total} runs failed ({causes}); nothing more was started. {which.title()}: {last}",
         code="S06",
