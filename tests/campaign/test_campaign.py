@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 import subprocess
@@ -13,7 +14,9 @@ import pytest
 import thrifty as th
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.reading import Frozen
+from thrifty.campaign.savings import saved
 from thrifty.campaign.table import table_hash
+from thrifty.campaign.task import Outcome
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 2.0], names=["beta", "gamma"])
@@ -433,3 +436,79 @@ def test_no_wal_falls_back(tmp_path, monkeypatch, cost):
     monkeypatch.setattr(database.sqlite3, "connect", lambda *a, **k: real(*a, factory=NoWal, **k))
     c.pilot(20, **QUIET)
     assert c.status().done == 20 and not (tmp_path / "c" / "store.sqlite-wal").exists()
+
+
+def test_draws_that_a_budget_withdrew_stay_withdrawn(tmp_path, cost):
+    """A plan by number, or a pilot, that follows a used budget adds its own draws and no others."""
+    c = make(tmp_path / "c")
+    c.pilot(30, **QUIET)
+    c.plan(budget=f"{c.status().spent + 300:g} events", cost=cost)
+    before = c.run(**QUIET)
+    assert before.not_admitted > 20
+    c.pilot(33, **QUIET)
+    assert c.status().done == before.done + 3 and c.status().pending == 0
+    within = before.done - 30
+    c.plan(n=within + 7, cost=cost)
+    after = c.run(**QUIET)
+    assert (after.done, after.not_admitted, after.pending) == (before.done + 3 + 7, before.not_admitted, 0)
+
+
+BROKEN = {"now": False}
+
+
+def breaking(theta, rng):
+    if BROKEN["now"]:
+        raise OSError("licence expired")
+    return th.Output(theta + rng.normal(), cost=0.0 if BROKEN["now"] is None else float(np.exp(3 * theta[0])))
+
+
+@pytest.mark.parametrize(("state", "words"), [(True, "100 of the last 100 runs failed"), (None, "took nothing")])
+def test_a_budget_that_nothing_uses_up_ends(tmp_path, monkeypatch, state, words):
+    c = make(tmp_path / "c", breaking, accept_changed=True)
+    c.pilot(20, **QUIET)
+    c.plan(budget=f"{c.status().spent + 300:g} events")
+    monkeypatch.setitem(BROKEN, "now", state)
+    with pytest.raises(SimulatorError, match=words) as caught:
+        c.run(**QUIET)
+    assert caught.value.code == "S06" and c.status().done < 1000
+    if state:
+        assert "licence expired" in str(caught.value)
+    monkeypatch.setitem(BROKEN, "now", False)
+    with pytest.warns(ThriftyWarning, match="100 of") if state else contextlib.nullcontext():
+        assert c.run(**QUIET).spent > 300, "the budget goes on when the simulator does"
+
+
+def test_left_is_in_the_unit_of_the_price(tmp_path, cost):
+    """Costs are predicted in seconds and shown in euros."""
+    c = th.Campaign(tmp_path / "c", simulate, PRIOR, seed=5, price="36 eur/cpu-h")
+    c.pilot(10, **QUIET)
+    plan = c.plan(n=50, cost=cost)
+    store, _ = c.session.reading()
+    seconds = sum(row[4] for row in store.plan_rows(pending=True))
+    store.close()
+    status = c.status()
+    assert status.unit == plan.unit == "eur"
+    np.testing.assert_allclose(status.left, 0.01 * seconds)
+    with pytest.raises(CampaignError, match="50 planned runs") as caught:
+        c.simulations()
+    assert f"{0.01 * seconds:,.3g} eur predicted" in str(caught.value)
+
+
+def test_saved_is_that_of_the_whole_plan_at_any_time(finished, tmp_path):
+    """The most expensive runs come first; with the weights of the whole plan they alone would tell another story."""
+    whole = finished[0].status().saved
+    c = make(tmp_path / "c")
+    c.pilot(60, **QUIET)
+    c.plan(n=200)
+    assert c.status().saved is None, "nothing but pilots has run"
+    with c.session.writing() as (store, _):
+        table = c.session.read(outputs=False).table
+        done = finished[0].session.read(outputs=False).table
+        first = [int(i) for i in table.index[np.argsort(-table.predicted)] if i >= 60][:40]
+        store.record([Outcome(i, "ok", np.zeros(2), reported=float(done.reported[i])) for i in first], policy=None)
+    part = c.status()
+    assert part.done == 100 and abs(part.saved.share - whole.share) < 0.05
+    table = c.session.read(outputs=False).table
+    weights = c.session.weights(table, c.session.read(outputs=False).parts)
+    alone = saved(table.reported[table.done], weights[table.done])
+    assert abs(alone.share - whole.share) > 0.1, "finished runs alone (mutant) must miss it"

@@ -270,3 +270,20 @@ def test_unguarded_script_works(tmp_path):
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.splitlines() == ["imported", "[2.0, 4.0]"], done.stderr
+
+
+def test_no_numbers_at_all_is_an_error():
+    with pytest.raises(SimulatorError, match="returned no numbers"):
+        th.simulate(lambda theta, rng: [], np.ones((30, 1)), engine=th.Inline(), progress="quiet")
+
+
+class Model:
+    def run(self, theta, rng):
+        return theta
+
+
+def test_a_model_is_not_its_method(tmp_path):
+    for call in (lambda: th.simulate(Model(), [[1.0]]), lambda: th.Campaign(tmp_path / "c", Model(), th.Uniform(0, 1))):
+        with pytest.raises(SimulatorError, match=r"model\.run") as caught:
+            call()
+        assert caught.value.code == "S03"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pickle
 import sqlite3
 import subprocess
@@ -146,3 +148,44 @@ def test_no_pickle_in_the_folder(tmp_path):
     scenario.planned(tmp_path / "c", n=5)
     for path in (tmp_path / "c").iterdir():
         assert b"cloudpickle" not in path.read_bytes() and not path.read_bytes().startswith(b"\x80")
+
+
+def tiny(folder):
+    c = th.Campaign(folder, noisy, th.Uniform(0, 1))
+    c.pilot(5, engine=th.Inline(), progress="quiet")
+    return c
+
+
+def noisy(theta, rng):
+    return theta + rng.normal()
+
+
+def test_mending_touches_nothing_outside_the_folder(tmp_path):
+    """A link named like the place where a store is mended leads to somebody's files."""
+    c = tiny(tmp_path / "c")
+    before = c.simulations().x
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for name in ("thesis.tex", "store.sqlite"):
+        (precious / name).write_text("precious")
+    (c.folder / "mending").symlink_to(precious)
+    os.truncate(c.folder / "store.sqlite", 10)
+    th.Campaign.mend(c.folder)
+    assert {path.name: path.read_text() for path in precious.iterdir()} == dict.fromkeys(
+        ("thesis.tex", "store.sqlite"), "precious"
+    )
+    c.pilot(5, engine=th.Inline(), progress="quiet")
+    np.testing.assert_array_equal(c.simulations().x, before)
+    assert not [path for path in c.folder.iterdir() if path.name.startswith("mending-")]
+
+
+@pytest.mark.parametrize("name", ["frozen.tmp", "frozen.json", "lock"])
+def test_links_are_not_written_through(tmp_path, name):
+    c = tiny(tmp_path / "c")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (c.folder / name).unlink(missing_ok=True)
+    (c.folder / name).symlink_to(victim)
+    with contextlib.suppress(ThriftyError):
+        c.pilot(8, engine=th.Inline(), progress="quiet")
+    assert victim.read_text() == "precious"

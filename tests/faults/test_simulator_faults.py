@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -215,3 +216,86 @@ def test_mixed_failures_in_a_campaign(tmp_path, seed):
     assert np.isfinite(sims.x[sims.ok]).all() and np.isnan(sims.x[~sims.ok]).all()
     assert abs(sims.failed_mass - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 400)
     assert c.status().failed_mass == pytest.approx(sims.failed_mass)
+
+
+class SpeechlessError(ValueError):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+def odd_words(theta, rng):
+    if theta[0] > 0.9:
+        raise ValueError("no file \udcff")
+    if theta[0] > 0.8:
+        raise SpeechlessError
+    if theta[0] > 0.7:
+        raise SystemExit(SpeechlessError())
+    return theta + rng.normal()
+
+
+def test_messages_that_cannot_be_written_do_not_stop_a_campaign(tmp_path):
+    """Half a character (a file name of another encoding) cannot be stored; some exceptions cannot even be read."""
+    c = th.Campaign(tmp_path / "c", odd_words, th.Uniform(0, 1), seed=1)
+    status = c.pilot(60, engine=th.Inline(), progress="quiet")
+    assert status.done == 60 and status.by_status["error"] > 10
+    db = sqlite3.connect(c.folder / "store.sqlite")
+    errors = " ".join(row[0] for row in db.execute("SELECT error FROM runs WHERE status = 'error'"))
+    db.close()
+    assert "no file \\udcff" in errors and "cannot be read (RuntimeError)" in errors and "SpeechlessError" in errors
+
+
+def forking(theta, rng):
+    """Its child leaves as programs do, not as a forked child must."""
+    if theta[0] > 0.8 and os.fork() == 0:
+        raise SystemExit(0)
+    return theta[0] + rng.normal(size=20_000)
+
+
+def quiet_twin(theta, rng):
+    return theta[0] + rng.normal(size=20_000)
+
+
+def test_a_forked_copy_of_the_worker_says_nothing():
+    theta = np.linspace(0, 1, 60)[:, None]
+    forked = th.simulate(forking, theta, workers=2, progress="quiet")
+    assert forked.ok.all()
+    np.testing.assert_array_equal(forked.x, th.simulate(quiet_twin, theta, workers=2, progress="quiet").x)
+
+
+def test_a_forked_copy_of_the_driver_goes_no_further():
+    """In this very process the copy would go on as a second driver."""
+    before = os.getpid()
+    assert th.simulate(forking, np.linspace(0.7, 1, 6)[:, None], engine=th.Inline(), progress="quiet").ok.all()
+    assert os.getpid() == before
+
+
+def babbling(theta, rng):
+    """Writes into the worker's own pipe, as a forked copy of it would."""
+    if theta[0] > 0.95:
+        from thrifty.campaign import worker_process
+
+        os.write(worker_process._worker["lane"]._writes.fileno(), b"garbage " * 100)
+    return theta + rng.normal()
+
+
+def test_garbage_in_a_lane_is_the_death_of_that_worker():
+    theta = np.linspace(0, 1, 60)[:, None]
+    with pytest.warns(ThriftyWarning, match="3 crashed"):
+        sims = th.simulate(babbling, theta, workers=2, progress="quiet")
+    assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()
+
+
+def unsendable(theta, rng):
+    """A result that is there, and cannot be sent."""
+    if theta[0] > 0.95:
+        from thrifty.campaign import lane
+
+        lane.framed = lambda message: os._exit(3)
+    return theta + rng.normal()
+
+
+def test_a_death_while_sending_is_the_run_s_own():
+    theta = np.linspace(0, 1, 60)[:, None]
+    with pytest.warns(ThriftyWarning, match="3 crashed"):
+        sims = th.simulate(unsendable, theta, workers=2, progress="quiet")
+    assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()

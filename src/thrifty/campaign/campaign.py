@@ -220,6 +220,7 @@ class Campaign:
             pool,
             settings,
             cost=table.cost(kind) * scale,
+            predicted=table.predicted * scale,
             unit=unit_of(settings),
             names=self.prior.names,
             allow_incomplete=allow_incomplete,
@@ -232,8 +233,8 @@ class Campaign:
         weights = self.session.weights(table, parts)
         kind, scale = cost_kind(settings, self.price)
         return make_status(
-            str(self.folder), table, cost=table.cost(kind) * scale, log_weights=weights, settings=settings,
-            elapsed=elapsed, unit=unit_of(settings),
+            str(self.folder), table, cost=table.cost(kind) * scale, predicted=table.predicted * scale,
+            log_weights=weights, settings=settings, elapsed=elapsed, unit=unit_of(settings),
         )  # fmt: skip
 
     def failure_map(self) -> FailureMap:

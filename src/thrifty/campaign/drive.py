@@ -37,25 +37,26 @@ class Pending:
     theta: Array
     predicted: Array
     must: int
+    blocks: frozenset[int] = frozenset()
 
     @classmethod
-    def of(cls, store: Store, dim: int, *, modes: tuple[str, ...]) -> Pending:
-        """Pending runs of the blocks with these modes."""
+    def of(cls, store: Store, dim: int, *, modes: tuple[str, ...], withdrawn: bool = True) -> Pending:
+        """Pending runs of the blocks with these modes; without `withdrawn`, no draws that a budget did not admit."""
         blocks = {block["id"]: block for block in store.blocks() if block["mode"] in modes}
-        most = sum(block["n"] for block in blocks.values())
-        most = min(most, store.db.execute("SELECT count(*) FROM plan").fetchone()[0])
+        most = min(sum(block["n"] for block in blocks.values()), store.planned())
         index, theta, predicted = np.zeros(most, dtype=np.int64), np.zeros((most, dim)), np.full(most, np.nan)
         admitted, damaged, n = np.zeros(most, dtype=bool), [], 0
         for row in store.plan_rows(pending=True):
             block = blocks.get(row[1])
-            if block is None:
+            inside = block is not None and row[0] - block["first"] < block["admitted"]
+            if block is None or not (inside or withdrawn or block["mode"] != "budget"):
                 continue
             values = read_theta(row, dim)
             if values is None or n == most:
                 damaged.append(row[0])
                 continue
             index[n], theta[n], predicted[n] = row[0], values, np.nan if row[4] is None else row[4]
-            admitted[n] = row[0] - block["first"] < block["admitted"]
+            admitted[n] = inside
             n += 1
         if damaged:
             raise DamagedStoreError(
@@ -64,7 +65,8 @@ class Pending:
                 fix="verify(repair=True) draws them again",
             )
         order = np.argsort(~admitted[:n], kind="stable")
-        return cls(index[order], theta[order], predicted[order], must=int(admitted[:n].sum()))
+        must = int(admitted[:n].sum())
+        return cls(index[order], theta[order], predicted[order], must=must, blocks=frozenset(blocks))
 
 
 @dataclass
@@ -106,7 +108,8 @@ class Driver:
             history=self._history(pending),
         )
         policy = None if self.limit is None else json.dumps(asdict(self.limit))
-        recorder = Recorder(self.store, policy=policy, session=self.store.begin_session(type(self.engine).__name__))
+        session = self.store.begin_session(type(self.engine).__name__)
+        recorder = Recorder(self.store, policy=policy, session=session, blocks=pending.blocks)
         spend = budget.spent_on if budget is not None else lambda outcome: outcome.cpu
         job = Job(self.simulator, self.settings["seed"], self.settings["m"], warm_up=True)
         with watcher(self.progress, tally=self._tally(pending, budget)) as watching:
@@ -120,6 +123,7 @@ class Driver:
                 watcher=watching,
                 price=spend,
                 fail_fast=first,
+                must_spend=budget is not None and budget.of != "elapsed",
                 spent=self._spent(budget),
                 predicted_price=budget.per_unit if budget is not None and budget.of == self.kind else 0.0,
             )

@@ -13,12 +13,14 @@ import hashlib
 import inspect
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 Parts = dict[str, str]
+FORMAT = 2
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _LONGEST = 60
 
@@ -28,14 +30,24 @@ def fingerprint(simulator: Any) -> Parts:
 
     Example:
         >>> sorted(fingerprint(lambda theta: theta + 1))
-        ['<lambda>']
+        ['<lambda>', 'format']
     """
     own: Callable[[], Parts] | None = getattr(simulator, "fingerprint", None)  # th.Command knows its files
     if own is not None:
         return own()
-    parts: Parts = {}
-    _visit(simulator, parts, set())
-    return parts
+    visit = _Visit(FORMAT)
+    visit.thing(simulator)
+    return {**visit.parts, "format": str(FORMAT)}
+
+
+def changes(stored: Parts, simulator: Any) -> list[str]:
+    """What changed since a fingerprint was stored, in words; one of an earlier format is made again in that format."""
+    if "format" in stored or hasattr(simulator, "fingerprint"):
+        return differences(stored, fingerprint(simulator))
+    visit = _Visit(1)
+    visit.thing(simulator)
+    known = {name: value for name, value in stored.items() if name not in visit.unstable}
+    return differences(known, {name: value for name, value in visit.parts.items() if name not in visit.unstable})
 
 
 def differences(old: Parts, new: Parts) -> list[str]:
@@ -48,40 +60,85 @@ def differences(old: Parts, new: Parts) -> list[str]:
     return sorted(lines)
 
 
-def _visit(thing: Any, parts: Parts, seen: set[int]) -> None:
-    if id(thing) in seen:
-        return
-    seen.add(id(thing))
-    thing = getattr(thing, "py_func", thing)  # a compiled function: look at what was compiled
-    if isinstance(thing, functools.partial):
-        _visit(thing.func, parts, seen)
-        _values("argument", {**dict(enumerate(thing.args)), **thing.keywords}, parts)
-    elif isinstance(thing, MethodType):
-        _visit(thing.__func__, parts, seen)
-        _instance(thing.__self__, parts)
-    elif isinstance(thing, FunctionType):
-        _function(thing, parts, seen)
-    elif isinstance(thing, type):
-        parts[thing.__qualname__] = _source_hash(thing)
-    elif callable(thing):
-        _visit(type(thing), parts, seen)
-        _instance(thing, parts)
+@dataclass
+class _Visit:
+    """Collects parts, in the format asked for.
 
+    Format 1 took containers as they print, with addresses and in the order of a set, and bytecode without its
+    constants; format 2 looks into both.
+    """
 
-def _function(function: FunctionType, parts: Parts, seen: set[int]) -> None:
-    parts[function.__qualname__] = _source_hash(function)
-    used = _names(function.__code__)
-    closed = inspect.getclosurevars(function)
-    for name, value in {**closed.globals, **closed.nonlocals}.items():
-        if name not in used and name not in function.__code__.co_freevars:
-            continue
-        if isinstance(value, ModuleType):
-            continue
-        if callable(value):
-            if getattr(value, "__module__", None) == function.__module__:
-                _visit(value, parts, seen)
-        else:
-            _values("constant", {name: value}, parts)
+    format: int
+    parts: Parts = field(default_factory=dict)
+    unstable: set[str] = field(default_factory=set)  # parts of format 1 that differ from process to process
+    seen: set[int] = field(default_factory=set)
+
+    def thing(self, thing: Any) -> None:
+        if id(thing) in self.seen:
+            return
+        self.seen.add(id(thing))
+        thing = getattr(thing, "py_func", thing)  # a compiled function: look at what was compiled
+        if isinstance(thing, functools.partial):
+            self.thing(thing.func)
+            self.values("argument", {**dict(enumerate(thing.args)), **thing.keywords})
+        elif isinstance(thing, MethodType):
+            self.thing(thing.__func__)
+            self.instance(thing.__self__)
+        elif isinstance(thing, FunctionType):
+            self.function(thing)
+        elif isinstance(thing, type):
+            self.parts[thing.__qualname__] = self.source(thing)
+        elif callable(thing):
+            self.thing(type(thing))
+            self.instance(thing)
+
+    def function(self, function: FunctionType) -> None:
+        self.parts[function.__qualname__] = self.source(function)
+        if self.format > 1:
+            named = {str(i): value for i, value in enumerate(function.__defaults__ or ())}
+            self.values(f"default of {function.__qualname__}", {**named, **(function.__kwdefaults__ or {})})
+        used = _names(function.__code__)
+        closed = inspect.getclosurevars(function)
+        for name, value in {**closed.globals, **closed.nonlocals}.items():
+            if name not in used and name not in function.__code__.co_freevars:
+                continue
+            if isinstance(value, ModuleType):
+                continue
+            if callable(value):
+                if getattr(value, "__module__", None) == function.__module__:
+                    self.thing(value)
+            else:
+                self.values("constant", {name: value})
+
+    def instance(self, instance: Any) -> None:
+        if not isinstance(instance, ModuleType | type):
+            self.values("attribute", getattr(instance, "__dict__", {}))
+
+    def values(self, kind: str, values: dict[Any, Any]) -> None:
+        for name, value in values.items():
+            label = f"{kind} {name}"
+            if isinstance(value, _PLAIN):
+                text = repr(value)
+                self.parts[label] = text if len(text) <= _LONGEST else _hash(text.encode())
+            elif isinstance(value, np.ndarray) and value.dtype != object:
+                self.parts[label] = _hash(repr((value.shape, value.dtype.str)).encode() + value.tobytes())
+            elif isinstance(value, list | tuple | dict | set | frozenset):
+                text = _canonical(value)
+                if self.format == 1 and ("<" in text or "{" in text):  # objects, or sets
+                    self.unstable.add(label)
+                self.parts[label] = _hash((repr(value) if self.format == 1 else text).encode())
+
+    def source(self, thing: Any) -> str:
+        """Hash of the syntax tree where the source is found (comments and layout do not count), else of the code."""
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
+            return _hash(ast.dump(tree).encode())
+        except (OSError, TypeError, SyntaxError, ValueError):
+            code = getattr(thing, "__code__", None)
+            if code is None:
+                return "unknown"
+            data = code.co_code + repr(code.co_names).encode()
+            return _hash(data + (_canonical(code.co_consts).encode() if self.format > 1 else b""))
 
 
 def _names(code: CodeType) -> set[str]:
@@ -89,30 +146,35 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*(_names(constant) for constant in inner))
 
 
-def _instance(instance: Any, parts: Parts) -> None:
-    if not isinstance(instance, ModuleType | type):
-        _values("attribute", getattr(instance, "__dict__", {}), parts)
+def _canonical(value: Any, above: tuple[int, ...] = ()) -> str:
+    """A value as text that is the same in every process: no addresses, sets and dictionaries in order.
+
+    Example:
+        >>> _canonical({"b": {3, 1}, "a": [1.5, None]})
+        "dict('a': list(1.5, None), 'b': set{1, 3})"
+    """
+    if isinstance(value, _PLAIN):
+        return repr(value)
+    if isinstance(value, np.generic | np.ndarray) and value.dtype != object:
+        return f"array({value.dtype.str}, {value.shape}, {_hash(value.tobytes())})"
+    if isinstance(value, list | tuple | dict | set | frozenset):
+        return "<above>" if id(value) in above else _container(value, (*above, id(value)))
+    if isinstance(value, CodeType):  # a nested function: what it does, not where it stands
+        return f"<code {_hash(value.co_code)} {value.co_names} {_canonical(value.co_consts, above)}>"
+    if isinstance(value, FunctionType):
+        return f"<function {value.__qualname__} {_Visit(FORMAT).source(value)}>"
+    return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
 
 
-def _values(kind: str, values: dict[Any, Any], parts: Parts) -> None:
-    for name, value in values.items():
-        if isinstance(value, _PLAIN):
-            text = repr(value)
-            parts[f"{kind} {name}"] = text if len(text) <= _LONGEST else _hash(text.encode())
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            parts[f"{kind} {name}"] = _hash(repr((value.shape, value.dtype.str)).encode() + value.tobytes())
-        elif isinstance(value, list | tuple | dict | set | frozenset):
-            parts[f"{kind} {name}"] = _hash(repr(value).encode())
-
-
-def _source_hash(thing: Any) -> str:
-    """Hash of the syntax tree where the source can be found (comments and layout do not count), else of the code."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(thing)))
-        return _hash(ast.dump(tree).encode())
-    except (OSError, TypeError, SyntaxError, ValueError):
-        code = getattr(thing, "__code__", None)
-        return _hash(code.co_code + repr(code.co_names).encode()) if code else "unknown"
+def _container(value: Any, above: tuple[int, ...]) -> str:
+    kind = type(value).__name__
+    if isinstance(value, dict):
+        items = sorted(f"{_canonical(key, above)}: {_canonical(item, above)}" for key, item in value.items())
+        return f"{kind}({', '.join(items)})"
+    items = [_canonical(item, above) for item in value]
+    if isinstance(value, set | frozenset):
+        return f"{kind}{{{', '.join(sorted(items))}}}"
+    return f"{kind}({', '.join(items)})"
 
 
 def _hash(data: bytes) -> str:

@@ -18,6 +18,11 @@ from thrifty.campaign.forkserver import CONTEXT
 
 _LENGTH = struct.Struct("=Q")
 _PIECE = 1 << 16  # bytes: what a pipe holds
+LONGEST = 1 << 40  # bytes: a thousand runs of the largest output allowed are a quarter of this
+
+
+class GarbledError(Exception):
+    """What came through a pipe is no message: somebody else wrote into it, as a forked copy of the worker does."""
 
 
 def framed(message: Any) -> bytes:
@@ -45,9 +50,14 @@ class Frames:
         found = []
         while len(self._buffer) >= _LENGTH.size:
             end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
+            if end > LONGEST:
+                raise GarbledError(f"a message of {end:,} bytes is announced")
             if len(self._buffer) < end:
                 break
-            found.append(pickle.loads(memoryview(self._buffer)[_LENGTH.size : end].tobytes()))
+            try:
+                found.append(pickle.loads(memoryview(self._buffer)[_LENGTH.size : end].tobytes()))
+            except Exception as problem:  # whatever the bytes mean, they are not ours
+                raise GarbledError(f"{type(problem).__name__}: {problem}") from None
             del self._buffer[:end]
         return found
 

@@ -31,6 +31,7 @@ AHEAD = 0.25  # seconds: shorter bundles are sent before their worker is free; 2
 WAIT = 0.1  # seconds between looks at signals and gates
 ADMISSION = 0.5  # seconds of work per slot admitted (and committed) at once: one sync per half second
 SHARE = 0.1  # of what is left of a budget, at most: the last admissions are single runs
+IN_VAIN = 100  # failures in a row that cost nothing, under a budget: even if 9 in 10 fail, once in 40,000
 FAIL_FAST = 20  # first runs that all fail: the simulator is broken, not unlucky
 Ending = Literal["done", "budget", "interrupted", "timeout", "deadline"]
 
@@ -48,6 +49,7 @@ class Loop:
     watcher: Watcher | None = None
     price: Callable[[Outcome], float] = lambda outcome: outcome.cpu
     fail_fast: bool = False
+    must_spend: bool = False  # under a budget of cost, runs that fail and cost nothing would go on for ever
     spent: float = 0.0
     predicted_price: float = 0.0  # of one predicted unit, so that what is in flight counts against the budget
     in_flight: float = 0.0
@@ -56,6 +58,7 @@ class Loop:
     _kills: Counter[int] = field(default_factory=Counter)
     _statuses: Counter[str] = field(default_factory=Counter)
     _first_error: str = ""
+    _in_vain: Counter[str] = field(default_factory=Counter)  # failures in a row that took nothing from the budget
     _timed_out: Outcome | None = None
     _told: bool = False
 
@@ -180,6 +183,13 @@ class Loop:
         total = self._statuses.total()
         if self.fail_fast and total >= FAIL_FAST and self._statuses["ok"] == 0 and not self._statuses["timeout"]:
             raise all_failed(self._statuses, self._first_error)
+        for outcome in outcomes if self.must_spend else ():
+            if outcome.status == "ok" or self.price(outcome) > 0:
+                self._in_vain.clear()
+            else:
+                self._in_vain[outcome.status] += 1
+            if self._in_vain.total() >= IN_VAIN:
+                raise all_failed(self._in_vain, outcome.error, which="last")
 
     @property
     def timed_out(self) -> Outcome | None:
@@ -187,13 +197,14 @@ class Loop:
         return self._timed_out
 
 
-def all_failed(statuses: Counter[str], first_error: str) -> SimulatorError:
-    """The message when not one of the first runs gave numbers."""
+def all_failed(statuses: Counter[str], first_error: str, *, which: str = "first") -> SimulatorError:
+    """The message when not one of the first runs (or of the last) gave numbers."""
     total = statuses.total()
     causes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    last = first_error.strip().splitlines()[-1] if first_error.strip() else "no message"
+    lines = first_error.strip().splitlines() or ["no message"]
+    last = lines[0] if lines[0].startswith("[") else lines[-1]  # our messages begin with what is wrong, others end so
     return SimulatorError(
-        f"{total} of the first {total} runs failed ({causes}); nothing more was started. First: {last}",
+        f"{total} of the {which} {total} runs failed ({causes}); nothing more was started. {which.title()}: {last}",
         code="S06",
         why="a simulator that always fails is broken, not unlucky",
         fix="try it in this process: simulator(theta, np.random.default_rng(0)), or engine=th.Inline()",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from thrifty.campaign.seeds import CANDIDATES, coin, stream
 from thrifty.campaign.store import Store
 from thrifty.campaign.task import CostKind
 from thrifty.costs import FittedCost
-from thrifty.errors import ConfigError
+from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.tradeoff import Tradeoff
 from thrifty.types import Array, Cost, Prior
@@ -36,32 +37,36 @@ class Planner:
 
     def pilot(self, n: int) -> None:
         """Commit prior draws until there are n pilots."""
-        missing = n - int(self.settings.get("pilots", 0))
-        if missing > 0:
-            self.commit(PRIOR, missing, mode="pilot")
-            self.store.put("pilots", n)
+        have = sum(block["n"] for block in self.store.blocks() if block["mode"] == "pilot")
+        if n > have:
+            with self.store.together():
+                self.commit(PRIOR, n - have, mode="pilot")
+                self.store.put("pilots", n)
 
     def plan(
         self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool
     ) -> planning.Plan:
         """Freeze, test, commit; the quote."""
         table = read_table(self.store, dim=self.prior.dim, outputs=False)
-        request = json.dumps({"penalty": str(penalty), "mixture": str(mixture)})
-        known = self.settings.get("plans", {})
-        part = None if refit or cost is not None else known.get(request)
-        fitted, proposal, trade = self._proposal(table, part, cost, penalty=penalty, mixture=mixture)
+        known: dict[str, int] = self.settings.get("plans", {})
+        given = None if cost is None else planning.frozen(cost, self.prior, unit=self._measured_unit)
+        request = _request(penalty, mixture, given)
+        part = None if refit else known.get(request)
+        fitted, proposal, trade = self._proposal(table, part, given, penalty=penalty, mixture=mixture)
         p_value = planning.self_check(proposal, seed=self.settings["seed"])
         each = trade.prior_cost if proposal is None else proposal.expected_cost
         target = n if n is not None else self._draws(self.budget(budget), each, table)
-        if part is None:
-            part = PRIOR if proposal is None else self.store.add_part("cost_aware", proposal.to_dict())
-        have = sum(b["n"] for b in self.store.blocks() if b["part"] == part and b["mode"] != "pilot")
-        if target > have:
-            mode = "n" if budget is None else "budget"
-            self.commit(part, target - have, mode=mode, proposal=proposal, fitted=fitted)
-        self.store.put("plans", {**known, request: part})
-        self.store.put("cost_model", fitted.to_dict())
-        self.store.put("budget", budget)
+        with self.store.together():
+            if part is None:
+                part = self._new_part(proposal)
+            have = self._committed(part, by_number=budget is None)
+            if target > have:
+                mode = "n" if budget is None else "budget"
+                self.commit(part, target - have, mode=mode, proposal=proposal, fitted=fitted)
+            again = {} if proposal is None else {_request(penalty, mixture, None): part}  # without the cost: this one
+            self.store.put("plans", {**known, **again, request: part})
+            self.store.put("cost_model", fitted.to_dict())
+            self.store.put("budget", budget)
         _, scale = cost_kind(self.settings, self.price)
         return planning.quote(
             proposal,
@@ -84,8 +89,16 @@ class Planner:
         fitted: FittedCost | None = None,
     ) -> None:
         """Draw n parameters from a part, in the stream of the next block, and commit them."""
-        if part == PRIOR and PRIOR not in self.store.parts():
-            self.store.add_part("prior", {"kind": "prior"})
+        if part == PRIOR:
+            self._prior_part()
+        if (self.store.parts()[part][0] == "prior") != (proposal is None):
+            raise CampaignError(
+                f"draws of {'the prior' if proposal is None else 'a proposal'} would be committed as part {part},"
+                f" which is {self.store.parts()[part][0]!r}",
+                code="A01",
+                why="their weights would be those of another distribution, and every posterior wrong",
+                fix="nothing was committed; a new folder can have both",
+            )
         blocks = self.store.blocks()
         theta, log_weights = drawn(self.prior, proposal, n, seed=self.settings["seed"], block=len(blocks))
         predicted = fitted(theta) if fitted is not None else np.full(n, np.nan)
@@ -109,21 +122,45 @@ class Planner:
         self.commit(part, more, mode="budget", proposal=proposal, fitted=fitted)
         return True
 
+    def _committed(self, part: int, *, by_number: bool) -> int:
+        """Draws of a part besides the pilot; by number, those that an earlier budget did not admit do not count."""
+        blocks = [b for b in self.store.blocks() if b["part"] == part and b["mode"] != "pilot"]
+        return sum(b["admitted"] if by_number and b["mode"] == "budget" else b["n"] for b in blocks)
+
+    def _prior_part(self) -> None:
+        """Number 0 is the prior in every campaign, also in one that begins without a pilot."""
+        if PRIOR not in self.store.parts():
+            self.store.add_part("prior", {"kind": "prior"})
+
+    def _new_part(self, proposal: CostAware | None) -> int:
+        self._prior_part()
+        return PRIOR if proposal is None else self.store.add_part("cost_aware", proposal.to_dict())
+
+    @property
+    def _measured_unit(self) -> str:
+        return unit_of({**self.settings, "price": None})
+
     def _proposal(
-        self, table: Table, part: int | None, cost: Cost | None, *, penalty: Any, mixture: Any
+        self, table: Table, part: int | None, given: FittedCost | None, *, penalty: Any, mixture: Any
     ) -> tuple[FittedCost, CostAware | None, Tradeoff]:
-        if part is not None and part != PRIOR:
+        frozen = None if part is None else rebuilt(self.store, part, self.prior)
+        if part is not None and frozen is not None:
             fitted = Frozen(self.store.parts()[part][1]).cost
-            return fitted, rebuilt(self.store, part, self.prior), planning.tradeoff(self.prior, fitted)
-        if cost is None:
+            return fitted, frozen, planning.tradeoff(self.prior, fitted)
+        fitted = given
+        if fitted is None:
             kind, _ = cost_kind(self.settings, self.price)
-            unit = unit_of({**self.settings, "price": None})
             usable = np.isin(table.status, ("ok", "invalid")) & np.isfinite(table.cost(kind))
-            fitted = planning.fit(table.theta[usable], table.cost(kind)[usable], unit=unit)
-        else:
-            fitted = planning.frozen(cost, self.prior, unit=unit_of({**self.settings, "price": None}))
+            fitted = planning.fit(table.theta[usable], table.cost(kind)[usable], unit=self._measured_unit)
         proposal, trade = planning.choose(self.prior, fitted, penalty=penalty, mixture=mixture)
-        return fitted, proposal, trade
+        if part is None or proposal is None:
+            return fitted, proposal, trade
+        warn(  # the same request keeps its part: these draws would not be the prior's
+            "this plan began as plain sampling, since cost looked flat, and goes on so; from the runs there are now a"
+            " cost-aware plan is worthwhile: plan(..., refit=True)",
+            stacklevel=5,
+        )
+        return fitted, None, trade
 
     def _draws(self, budget: Budget | None, each: float, table: Table) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""
@@ -141,6 +178,16 @@ class Planner:
         workers = 2 * (os.cpu_count() or 1) if budget.of == "elapsed" else 1
         left = (budget.amount - spent) * workers
         return planning.draws_for_budget(left, each * ratio * budget.per_unit)
+
+
+def _request(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
+    """What was asked for, as text: the same request continues the same part."""
+    powers = tuple(mixture) if isinstance(mixture, list) else mixture
+    words = {"penalty": str(penalty), "mixture": str(powers)}
+    if cost is not None:
+        numbers = json.dumps(cost.to_dict(), sort_keys=True).encode()
+        words["cost"] = hashlib.blake2b(numbers, digest_size=8).hexdigest()
+    return json.dumps(words)
 
 
 def drawn(prior: Prior, proposal: CostAware | None, n: int, *, seed: int, block: int) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.campaign.database import explained
 from thrifty.campaign.failures import finish_log_factor
 from thrifty.campaign.limits import lazy_log_factor
 from thrifty.campaign.rows import read_outcome, read_theta
@@ -127,7 +128,7 @@ def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[s
 def _planned(store: Store, blocks: dict[int, dict[str, Any]], dim: int, *, x_shape: Shape) -> Table:
     """An empty table with a row for each draw that counts."""
     n = sum(block["admitted"] for block in blocks.values())
-    n = min(n, store.db.execute("SELECT count(*) FROM plan").fetchone()[0])  # sizes from files are not trusted
+    n = min(n, store.planned())  # sizes from files are not trusted
     return Table(
         index=np.zeros(n, dtype=np.int64),
         theta=np.zeros((n, dim)),
@@ -169,10 +170,11 @@ def known_shape(store: Store) -> Shape:
     """The shape of outputs: frozen after the pilot, or what most finished runs have."""
     frozen = store.settings().get("shape")
     if frozen is None:
-        row = store.db.execute(
-            "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
-            " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
-        ).fetchone()
+        with explained(store.folder):
+            row = store.db.execute(
+                "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
+                " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
+            ).fetchone()
         frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
     shape = tuple(int(size) for size in frozen)
     if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):

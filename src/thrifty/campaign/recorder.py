@@ -15,8 +15,8 @@ GROUP_RUNS = 256
 class Recorder:
     """Buffers outcomes and commits them in groups; `recorded` counts only what is safe."""
 
-    def __init__(self, store: Store, *, policy: str | None, session: int) -> None:
-        self.store, self.policy, self.session = store, policy, session
+    def __init__(self, store: Store, *, policy: str | None, session: int, blocks: frozenset[int]) -> None:
+        self.store, self.policy, self.session, self.blocks = store, policy, session, blocks
         self.recorded = 0
         self._buffer: list[Outcome] = []
         self._begun = self._committed = time.monotonic()
@@ -39,4 +39,4 @@ class Recorder:
 
     def admitted(self, last: int) -> None:
         """Commit an admission under a budget, before it is acted upon."""
-        self.store.admit_through(last)
+        self.store.admit_through(last, blocks=self.blocks)

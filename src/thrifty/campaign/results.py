@@ -22,6 +22,7 @@ def to_simulations(
     settings: dict[str, Any],
     *,
     cost: Array,
+    predicted: Array,
     unit: str,
     names: tuple[str, ...],
     allow_incomplete: bool,
@@ -30,7 +31,7 @@ def to_simulations(
     """`Simulations` from a read table; refuses missing runs and too much failed prior mass."""
     if pool is None or not table.done.any():
         raise CampaignError("no run has finished yet", code="A04", fix="c.pilot(200), c.plan(n=5000), c.run()")
-    _check_complete(table, unit=unit, allow_incomplete=allow_incomplete)
+    _check_complete(table, predicted, unit=unit, allow_incomplete=allow_incomplete)
     factor = limit_factor(table)
     log_weights = pool.log_weight(table.theta) + factor
     _check_failures(table, log_weights, names=names, max_failed=max_failed)
@@ -48,11 +49,11 @@ def to_simulations(
     )
 
 
-def _check_complete(table: Table, *, unit: str, allow_incomplete: bool) -> None:
+def _check_complete(table: Table, predicted: Array, *, unit: str, allow_incomplete: bool) -> None:
     missing = ~table.done
     if not missing.any():
         return
-    predicted = table.predicted[missing]
+    predicted = predicted[missing]
     size = f" ({amount(float(np.nansum(predicted)), unit)} predicted)" if np.isfinite(predicted).any() else ""
     if not allow_incomplete:
         raise CampaignError(

@@ -58,6 +58,16 @@ def intact(row: Row) -> bool:
     return isinstance(row[-1], int) and checksum(row[:-1]) == row[-1]
 
 
+def printable(text: str) -> str:
+    r"""Text that can be stored: half a character, as in names of files of other encodings, is written as an escape.
+
+    Example:
+        >>> printable("no file \udcff")
+        'no file \\udcff'
+    """
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def number(value: float) -> float | None:
     """NaN is NULL in sqlite."""
     return None if value != value else float(value)  # noqa: PLR0124 - NaN is the only value unlike itself
@@ -78,7 +88,7 @@ def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
     return signed(
         (
             outcome.index, outcome.status, shape, x, float(outcome.wall), float(outcome.cpu), int(outcome.memory),
-            number(outcome.reported), outcome.host, outcome.attempt, outcome.error or None,
+            number(outcome.reported), printable(outcome.host), outcome.attempt, printable(outcome.error) or None,
             None if outcome.limit is None else float(outcome.limit), policy, finished,
         )
     )  # fmt: skip

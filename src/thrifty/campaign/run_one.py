@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.command import ProgramCrashError
+from thrifty.campaign.rows import printable
 from thrifty.campaign.seeds import NOISE, program_seed, stream
 from thrifty.campaign.simulator import adapt, as_numbers
 from thrifty.campaign.task import Job, Outcome, Task
@@ -76,19 +77,24 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     wall, cpu = time.monotonic(), cpu_seconds()
     MEMORY.begin(wall)
     x, reported, status, error = None, float("nan"), "ok", ""
+    owner = os.getpid()
     try:
         x, reported = _realisations(call, job, task.index, theta)
     except ProgramCrashError as problem:
-        status, error = "crashed", str(problem)[-ERROR_CHARACTERS:]
+        status, error = "crashed", _words(problem)
     except Exception as problem:
         status, error = "error", _explain(problem)
     except (SystemExit, KeyboardInterrupt) as problem:
-        status, error = "error", f"{type(problem).__name__}: {problem}"
+        status, error = "error", f"{type(problem).__name__}: {_words(problem)}"
+    finally:
+        if os.getpid() != owner:  # the simulator forked, and its child comes back as if it were this process
+            os._exit(0)
     wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
     if x is not None:
         x, status, error = _judge(x, job.output_limit)
+    words = printable(error)
     return Outcome(
-        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(), reported, HOST, task.attempt, error, task.limit
+        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(), reported, HOST, task.attempt, words, task.limit
     )
 
 
@@ -117,11 +123,19 @@ def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
     return x, "ok", ""
 
 
+def _words(problem: BaseException) -> str:
+    """The end of its message, also of an exception that fails to say it."""
+    try:
+        return str(problem)[-ERROR_CHARACTERS:]
+    except Exception as failure:
+        return f"a message that cannot be read ({type(failure).__name__})"
+
+
 def _explain(problem: Exception) -> str:
     if isinstance(problem, ThriftyError):
         return str(problem)[:ERROR_CHARACTERS]
     text = "".join(traceback.format_exception(problem)[-8:])
-    if isinstance(problem, ValueError) and "read-only" in str(problem):
+    if isinstance(problem, ValueError) and "read-only" in _words(problem):
         text += "[S14] theta is read-only, since a changed input would be recorded wrongly: theta = theta.copy()\n"
     return text[-ERROR_CHARACTERS:]
 

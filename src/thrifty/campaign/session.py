@@ -15,7 +15,7 @@ import numpy as np
 
 from thrifty.campaign.budget import Price
 from thrifty.campaign.drive import Driver, Pending
-from thrifty.campaign.fingerprint import differences, fingerprint
+from thrifty.campaign.fingerprint import changes, fingerprint
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
 from thrifty.campaign.lock import FolderLock
@@ -25,7 +25,7 @@ from thrifty.campaign.progress import ProgressMode
 from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
 from thrifty.campaign.store import Store
 from thrifty.campaign.task import Engine
-from thrifty.errors import CampaignError, ConfigError
+from thrifty.errors import CampaignError, ConfigError, SimulatorError
 from thrifty.types import Array, Prior
 
 
@@ -107,9 +107,20 @@ class Session:
         budget = planner.budget(settings.get("budget"))
         driver.extend_timeouts()
         while True:
-            pending = Pending.of(store, self.prior.dim, modes=("pilot", "n", "budget"))
+            modes = ("pilot", "n", "budget")
+            pending = Pending.of(store, self.prior.dim, modes=modes, withdrawn=budget is not None)
+            before = None if budget is None else store.totals()[budget.of]
             ending = driver.run(pending, budget=budget, deadline=deadline)
-            if ending != "done" or budget is None or not planner.top_up(budget):
+            if ending != "done" or budget is None:
+                return ending
+            if len(pending.index) and store.totals()[budget.of] == before:
+                raise SimulatorError(
+                    f"{len(pending.index):,} runs took nothing from the budget of {budget.text!r}",
+                    code="S06",
+                    why="the budget would never be used up",
+                    fix="return th.Output(x, cost=...) with a cost above 0, or plan(n=...)",
+                )
+            if not planner.top_up(budget):
                 return ending
 
     def weights(self, table: Table, parts: dict[int, Any]) -> Array:
@@ -125,7 +136,7 @@ class Session:
                 "this campaign was opened to read", code="A05", fix="th.Campaign(folder, simulator, prior)"
             )
         now = fingerprint(self.simulator)
-        changed = differences(settings["simulator"], now)
+        changed = changes(settings["simulator"], self.simulator)
         if not changed or not store.totals()["done"]:
             store.put("simulator", now)
             return

@@ -31,7 +31,9 @@ def write_sidecar(store: Store) -> None:
     path = store.folder / SIDECAR
     temporary = path.with_suffix(".tmp")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
+        temporary.unlink(missing_ok=True)  # of a driver that was killed, or a link that somebody left there
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with open(number, "w", encoding="utf-8") as file:
             json.dump(tables, file)
             file.flush()
             os.fsync(file.fileno())

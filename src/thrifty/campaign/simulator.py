@@ -36,10 +36,11 @@ def call_style(simulator: Callable[..., Any]) -> Style:
         ('seed', 'rng', 'theta')
     """
     if not callable(simulator):
+        run = callable(getattr(simulator, "run", None))  # one of thrifty's models, or somebody's like them
         raise SimulatorError(
             f"simulator is {type(simulator).__name__} {simulator!r:.60}, not something to call",
             code="S03",
-            fix="pass a function simulate(theta, rng), or th.Command([...])",
+            fix="pass its method: model.run" if run else "pass a function simulate(theta, rng), or th.Command([...])",
         )
     style = getattr(simulator, "call_style", None)  # th.Command says so itself
     if style in ("theta", "rng", "seed"):
@@ -138,6 +139,8 @@ def as_numbers(value: Any) -> tuple[Array, float]:
             code="S04",
             fix="return numbers or an array of one shape",
         ) from None
+    if x.size == 0:
+        raise SimulatorError(f"simulator returned no numbers (shape {x.shape})", code="S04", fix="return at least one")
     return np.atleast_1d(x), reported
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from pebble import ProcessPool
 
 from thrifty.campaign.forkserver import CONTEXT, Warden, workers_environment
-from thrifty.campaign.lane import Lane
+from thrifty.campaign.lane import GarbledError, Lane
 from thrifty.campaign.switchboard import Switchboard
 from thrifty.campaign.task import Outcome, Report, Task
 from thrifty.campaign.warden import end_tree, stat
@@ -77,7 +77,18 @@ class Slot:
 
     def answers(self) -> list[tuple[int, list[Outcome] | str]]:
         """What the worker has sent since, by number of the bundle."""
-        return self.lane.receive()
+        found = self.lane.receive()
+        for message in found:
+            match message:
+                case (int(), str() | list()):
+                    continue
+            raise GarbledError(f"a message of type {type(message).__name__}")
+        return found
+
+    @property
+    def begun(self) -> bool:
+        """Whether this worker has ever started a run."""
+        return self.cell[STARTED] >= 0
 
     def take(self, number: int) -> Held | None:
         """The bundle of this number, which the worker has no longer; None if it was given up before."""
@@ -106,6 +117,8 @@ class Slot:
         held = self.held
         self.renew()
         guilty = [any(task.index == index for task in bundle.tasks) for bundle in held]
+        if index is None and report.cause == "died" and held:  # between two runs: one of the first bundle
+            guilty[0] = True
         return [
             replace(report, tasks=bundle.tasks) if own else Report(bundle.tasks, (), "lost", None, report.detail)
             for bundle, own in zip(held, guilty, strict=True)
@@ -119,7 +132,8 @@ class Slot:
             return False
         seen = state(pid)
         if seen == "T" and (index := int(self.cell[INDEX])) >= 0:
-            self.suspended[index] = self.suspended.get(index, 0.0) + now - max(looked, float(self.cell[STARTED]))
+            stopped = max(now - max(looked, float(self.cell[STARTED])), 0.0)
+            self.suspended[index] = self.suspended.get(index, 0.0) + stopped
         if seen not in ("", "Z"):
             self._gone_since = None
         elif self._gone_since is None:  # an exit with code 0, or a race: its pool has a second to say so

@@ -24,7 +24,7 @@ class Status:
         failed_mass: Share of prior mass whose runs failed.
         spent, left: Measured cost, and predicted cost of pending runs, in `unit`.
         elapsed: Wall seconds of all drivers so far.
-        saved: What cost-awareness saved, with an interval.
+        saved: What cost-awareness saves over all admitted runs, pending ones as predicted, with an interval.
         ess_fraction: Effective runs per run.
         not_admitted: Draws planned under a budget that was not large enough for them.
     """
@@ -70,9 +70,17 @@ class Status:
 
 
 def make_status(
-    folder: str, table: Table, *, cost: Array, log_weights: Array, settings: dict[str, Any], elapsed: float, unit: str
+    folder: str,
+    table: Table,
+    *,
+    cost: Array,
+    predicted: Array,
+    log_weights: Array,
+    settings: dict[str, Any],
+    elapsed: float,
+    unit: str,
 ) -> Status:
-    """Figures from a table read without outputs."""
+    """Figures from a table read without outputs; `cost` and `predicted` (n,) are in `unit`."""
     done = table.done
     names, counts = np.unique(table.status, return_counts=True)
     by_status = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
@@ -80,8 +88,8 @@ def make_status(
     weights = np.exp(log_weights[done] - log_weights[done].max()) if _any_weight(log_weights[done]) else np.zeros(0)
     mass = float(weights[failed[done]].sum() / weights.sum()) if len(weights) else 0.0
     pilots = int(settings.get("pilots", 0))
-    savings = saved(cost[done], log_weights[done]) if len(weights) else None
-    n = max(int(done.sum()), 1)
+    savings = _savings(table, cost, predicted, log_weights)
+    n = max(int(np.isfinite(np.where(done, cost, predicted)).sum()), 1)
     return Status(
         folder=folder,
         state=_state(len(done), int(done.sum()), pilots, table.withdrawn),
@@ -93,7 +101,7 @@ def make_status(
         by_status=by_status,
         failed_mass=mass,
         spent=float(np.nansum(cost[done])),
-        left=float(np.nansum(table.predicted[~done])),
+        left=float(np.nansum(predicted[~done])),
         unit=unit,
         elapsed=elapsed,
         saved=savings,
@@ -103,6 +111,18 @@ def make_status(
         budget=str(settings.get("budget") or ""),
         notes=tuple(settings.get("notes", ())),
     )
+
+
+def _savings(table: Table, cost: Array, predicted: Array, log_weights: Array) -> Saved | None:
+    """What the whole plan saves: cost as measured where a run is done, as predicted where it is pending.
+
+    Weights are those of the whole plan, so the mean over finished runs alone would be that of the cheap ones. Before a
+    run that is no pilot there is nothing to say.
+    """
+    chosen = np.isfinite(table.predicted)  # drawn after a cost was known
+    if not _any_weight(log_weights[table.done]) or (chosen.any() and not (chosen & table.done).any()):
+        return None
+    return saved(np.where(table.done, cost, predicted), log_weights)
 
 
 def _any_weight(log_weights: Array) -> bool:

@@ -19,12 +19,12 @@ import os
 import socket
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.database import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
-from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, run_row, signed
+from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, printable, run_row, signed
 from thrifty.campaign.sidecar import write_sidecar
 from thrifty.campaign.task import Outcome
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
@@ -37,6 +37,7 @@ class Store:
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
+        self._together = False
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
@@ -95,14 +96,27 @@ class Store:
 
     # --- settings and plan ---
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is put or added inside is committed at once: a kill leaves all of it or nothing."""
+        if self._together:
+            yield
+            return
+        with explained(self.folder), self.db:
+            self._together = True
+            try:
+                yield
+            finally:
+                self._together = False
+        write_sidecar(self)
+
     def _put(self, key: str, value: Any) -> None:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
 
     def put(self, key: str, value: Any) -> None:
         """Keep a setting."""
-        with explained(self.folder), self.db:
+        with self.together():
             self._put(key, value)
-        write_sidecar(self)
 
     def settings(self) -> dict[str, Any]:
         """All settings."""
@@ -119,10 +133,9 @@ class Store:
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Freeze a proposal; its number."""
-        with explained(self.folder), self.db:
+        with self.together():
             number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM parts").fetchone()[0]
             self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", signed((number, kind, json.dumps(recipe))))
-        write_sidecar(self)
         return number
 
     def parts(self) -> dict[int, tuple[str, dict[str, Any]]]:
@@ -137,7 +150,7 @@ class Store:
         self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
     ) -> int:
         """Commit draws, all or none; the first index. Under a budget none is admitted yet."""
-        with explained(self.folder), self.db:
+        with self.together():
             first = self.db.execute("SELECT coalesce(max(idx), -1) + 1 FROM plan").fetchone()[0]
             block = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
             admitted = len(theta) if mode == "n" else 0
@@ -152,7 +165,6 @@ class Store:
                     for i, row in enumerate(theta)
                 ),
             )
-        write_sidecar(self)
         return first
 
     def blocks(self) -> list[dict[str, Any]]:
@@ -164,10 +176,17 @@ class Store:
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="V03")
         return [dict(zip(names, row[:-1], strict=True)) for row in rows]
 
-    def admit_through(self, last: int) -> None:
-        """Commit that every draw up to index `last` will be completed, whatever it costs."""
+    def planned(self) -> int:
+        """Draws in the file, whatever its blocks say."""
+        with explained(self.folder):
+            return int(self.db.execute("SELECT count(*) FROM plan").fetchone()[0])
+
+    def admit_through(self, last: int, *, blocks: Container[int]) -> None:
+        """Commit that every draw of these blocks up to index `last` will be completed, whatever it costs."""
         with explained(self.folder), self.db:
             for b in self.blocks():
+                if b["id"] not in blocks:
+                    continue
                 admitted = max(b["admitted"], min(last + 1 - b["first"], b["n"]))
                 if admitted > b["admitted"]:
                     values = (b["id"], b["part"], b["first"], b["n"], b["mode"], admitted)
@@ -221,7 +240,7 @@ class Store:
         with explained(self.folder), self.db:
             cursor = self.db.execute(
                 "INSERT INTO sessions (started, elapsed, host, pid, note) VALUES (?, 0, ?, ?, ?)",
-                (time.time(), socket.gethostname(), os.getpid(), note),
+                (time.time(), printable(socket.gethostname()), os.getpid(), note),
             )
         return int(cursor.lastrowid or 0)
 

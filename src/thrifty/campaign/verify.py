@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import tempfile
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -171,19 +172,19 @@ def _salvage(folder: Path) -> None:
         )
     planned = sum(row[3] for row in copy["blocks"])
     rows = {name: list(_whole_rows(folder, name, planned)) for name in ("plan", "runs")}
-    target = folder / "mending"
-    target.mkdir(exist_ok=True)
-    (target / NAME).unlink(missing_ok=True)
+    target = Path(tempfile.mkdtemp(prefix="mending-", dir=folder))  # new: a link prepared there is never followed
     store = Store.create(target, {})
     with closing(store.db), store.db as db:
         db.execute("DELETE FROM meta")
         for name, columns in TABLES.items():
             marks = ", ".join("?" * (len(columns) + 1))
             db.executemany(f"INSERT OR IGNORE INTO {name} VALUES ({marks})", copy.get(name) or rows.get(name, []))
-        highest = db.execute("SELECT coalesce(max(idx), -1) FROM runs").fetchone()[0]
+        query = "SELECT p.block, max(r.idx) FROM runs r JOIN plan p ON p.idx = r.idx GROUP BY p.block"
+        highest = dict(db.execute(query).fetchall())
     _put_in_place(folder, target)
     store = Store.open(folder)
-    store.admit_through(highest)  # what has a result was admitted
+    for block, last in highest.items():
+        store.admit_through(last, blocks={block})  # what has a result was admitted
     write_sidecar(store)
     store.close()
 
@@ -195,8 +196,8 @@ def _put_in_place(folder: Path, target: Path) -> None:
         if old.exists():
             os.replace(old, folder / (aside + NAME + suffix))
     os.replace(target / NAME, folder / NAME)
-    for rest in target.iterdir():
-        rest.unlink()
+    for name in (NAME + "-wal", NAME + "-shm", NAME + "-journal", SIDECAR):
+        (target / name).unlink(missing_ok=True)
     target.rmdir()
 
 

@@ -8,6 +8,7 @@ which run is under way since when, without a message: blame and limits need no m
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
 import time
@@ -55,6 +56,7 @@ def serve() -> None:
         except EOFError:
             return
         lane.send((number, run_bundle(number, tasks)))
+        _worker["cell"][INDEX] = -1  # only now: a worker that dies while it sends dies of this run
 
 
 def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:
@@ -70,5 +72,5 @@ def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:
         cell[CPU], cell[STARTED], cell[INDEX] = cpu_seconds(), time.monotonic(), index
 
     outcomes = [runner.run(task, started) for task in tasks]
-    cell[INDEX] = -1
+    cell[STARTED] = math.inf  # nothing is under way, but until the outcomes are sent this run can still be blamed
     return outcomes

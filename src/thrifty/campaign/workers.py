@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from thrifty.campaign.forkserver import Warden
+from thrifty.campaign.lane import GarbledError
 from thrifty.campaign.out_of_memory import OutOfMemory
 from thrifty.campaign.simulator import name_of, pack
 from thrifty.campaign.slot import Slot, cpu_of
@@ -135,11 +136,14 @@ class Processes:
             if self.stopped:  # by another thread, while this one waited
                 return reports
             raise
-        ended = [(slot, problem) for slot, life, problem in deaths if slot.life == life]
-        for slot in dict.fromkeys([*ready, *(slot for slot, _ in ended)]):
-            for number, outcomes in slot.answers():
-                reports += self._answered(slot, number, outcomes)
-        for slot, problem in ended:
+        ended = {slot: problem for slot, life, problem in deaths if slot.life == life}
+        for slot in dict.fromkeys([*ready, *ended]):
+            try:
+                for number, outcomes in slot.answers():
+                    reports += self._answered(slot, number, outcomes)
+            except GarbledError as garbled:  # the lane is lost, and its worker with it; the others are not concerned
+                ended[slot] = ended.get(slot) or garbled
+        for slot, problem in ended.items():
             reports += self._death(slot, problem or RuntimeError("the worker ended"))
         return reports
 
@@ -159,14 +163,15 @@ class Processes:
     def _death(self, slot: Slot, problem: BaseException) -> list[Report]:
         """The run under way died with its worker; what else the worker had is lost and simply runs again."""
         task, elapsed = slot.running()
-        slot.early_deaths = 0 if task else slot.early_deaths + 1
+        slot.early_deaths = 0 if task or slot.begun else slot.early_deaths + 1
         if slot.early_deaths >= EARLY_DEATHS:
             raise SimulatorError(f"{EARLY_DEATHS} workers died before their first run: {problem}", code="S01")
         killed = getattr(problem, "exitcode", None) == -signal.SIGKILL
         starved = killed and self._memory.killed()
         detail = "killed by the kernel for lack of memory" if starved else _why(problem)
         index = task.index if task else None
-        report = Report((), (), "died", index, detail, {"elapsed": elapsed}, outside=killed and not starved)
+        cause = "died" if slot.begun else "lost"
+        report = Report((), (), cause, index, detail, {"elapsed": elapsed}, outside=killed and not starved)
         return slot.give_up(index, report)
 
     def _past_limit(self, slot: Slot) -> list[Report]:

@@ -223,8 +223,8 @@ def _gathered(folder: Path) -> Facts:
         folder=folder,
         settings=settings,
         status=make_status(
-            str(folder), table, cost=cost, log_weights=weights, settings=settings, elapsed=elapsed,
-            unit=unit_of(settings),
+            str(folder), table, cost=cost, predicted=table.predicted * scale, log_weights=weights, settings=settings,
+            elapsed=elapsed, unit=unit_of(settings),
         ),
         table=table,
         log_weights=weights,

@@ -171,7 +171,7 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
         return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
-    each = saved.plain / int(np.isfinite(facts.cost[facts.done]).sum())
+    each = saved.plain / int(np.isfinite(np.where(facts.done, facts.cost, facts.table.predicted)).sum())
     spent = {
         "ok": float(np.nansum(facts.cost[main & facts.ok])),
         "failed": float(np.nansum(facts.cost[main & ~facts.ok])),

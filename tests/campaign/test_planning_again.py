@@ -1,0 +1,142 @@
+"""A plan that is asked for again, or was cut in two by a kill: what is committed is what its weights say."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.campaign.table import table_hash
+from thrifty.errors import CampaignError, ThriftyWarning
+
+PRIOR = th.Uniform(0, 1, names=["beta"])
+QUIET = {"engine": th.Inline(), "progress": "quiet"}
+
+
+def simulate(theta, rng):
+    return th.Output(theta + rng.normal(), cost=float(np.exp(5 * theta[0])))
+
+
+def late(theta, rng):
+    """Cheap where eight pilots are, expensive beyond."""
+    return th.Output(theta + rng.normal(), cost=1.0 if theta[0] < 0.9 else 1000.0)
+
+
+def make(folder, simulator=simulate, **settings):
+    return th.Campaign(folder, simulator, PRIOR, **{"seed": 3, "cost": "reported", **settings})
+
+
+def blocks(c):
+    store, _ = c.session.reading()
+    try:
+        return [(b["part"], b["n"], b["mode"]) for b in store.blocks()], {k: v[0] for k, v in store.parts().items()}
+    finally:
+        store.close()
+
+
+def test_a_plan_that_began_plain_stays_plain(tmp_path):
+    """Draws of the second plan carry weight one, so they must come from the prior."""
+    c = make(tmp_path / "c", late)
+    c.pilot(8, **QUIET)
+    assert c.plan(n=100).penalty == "1", "eight pilots below 0.9: cost looks flat"
+    c.run(**QUIET)
+    with pytest.warns(ThriftyWarning, match="refit=True"):
+        assert c.plan(n=2000).penalty == "1"
+    c.run(**QUIET)
+    sims = c.simulations()
+    mean = th.estimate(sims.theta, sims.log_weights)
+    assert len(sims) == 2008 and abs(mean.mean[0] - 0.5) < 5 * mean.se[0]
+    assert blocks(c) == ([(0, 8, "pilot"), (0, 100, "n"), (0, 1900, "n")], {0: "prior"})
+    assert c.plan(n=50, refit=True).penalty == "√c"
+    assert blocks(c)[0][-1] == (1, 50, "n"), "a proposal is a part of its own"
+
+
+def test_the_prior_is_part_zero_without_a_pilot(tmp_path):
+    """A pilot that follows a plan is not labelled as the plan's proposal."""
+    theta = PRIOR.sample(60, np.random.default_rng(0))
+    cost = th.fit_cost(theta, np.exp(5 * theta[:, 0]), model=th.Polynomial(1))
+    c = make(tmp_path / "c")
+    c.plan(n=1500, cost=cost)
+    c.pilot(500, **QUIET)
+    c.run(**QUIET)
+    assert blocks(c) == ([(1, 1500, "n"), (0, 500, "pilot")], {0: "prior", 1: "cost_aware"})
+    sims = c.simulations()
+    mean = th.estimate(sims.theta, sims.log_weights)
+    assert abs(mean.mean[0] - 0.5) < 5 * mean.se[0]
+    assert abs(sims.theta.mean() - 0.5) > 5 * mean.se[0], "unweighted (mutant) must miss the prior"
+
+
+def test_a_proposal_is_never_committed_as_the_prior(tmp_path):
+    theta = PRIOR.sample(60, np.random.default_rng(0))
+    proposal = th.CostAware(PRIOR, th.fit_cost(theta, np.exp(5 * theta[:, 0])), th.Power(0.5))
+    c = make(tmp_path / "c")
+    with c.session.writing() as (store, settings):
+        planner = c.session.planner(store, settings)
+        with pytest.raises(CampaignError, match="part 0"):
+            planner.commit(0, 10, mode="n", proposal=proposal)
+        part = store.add_part("cost_aware", proposal.to_dict())
+        with pytest.raises(CampaignError, match=f"part {part}"):
+            planner.commit(part, 10, mode="n")
+        assert not store.blocks()
+
+
+def test_the_same_cost_again_adds_only_what_is_missing(tmp_path):
+    c = make(tmp_path / "c")
+    c.pilot(20, **QUIET)
+    planned = []
+    for n in (50, 50, 80):
+        c.plan(n=n, cost=lambda theta: np.exp(3 * theta[:, 0]))
+        planned.append(c.status().planned)
+    c.plan(n=80)
+    planned.append(c.status().planned)
+    c.plan(n=10, cost=lambda theta: np.exp(4 * theta[:, 0]))
+    planned.append(c.status().planned)
+    c.plan(n=30, mixture=(0, 1), cost=lambda theta: np.exp(4 * theta[:, 0]))
+    c.plan(n=30, mixture=[0, 1], cost=lambda theta: np.exp(4 * theta[:, 0]))
+    planned.append(c.status().planned)
+    assert planned == [70, 70, 100, 100, 110, 140]
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import thrifty as th
+from thrifty.campaign.store import Store
+folder, key = sys.argv[1:]
+put = Store.put
+def dying(self, name, value):
+    if name == key:
+        os.kill(os.getpid(), signal.SIGKILL)
+    put(self, name, value)
+Store.put = dying
+def simulate(theta, rng):
+    return th.Output(theta + rng.normal(), cost=float(np.exp(5 * theta[0])))
+c = th.Campaign(folder, simulate, th.Uniform(0, 1, names=["beta"]), seed=3, cost="reported")
+c.pilot(20, engine=th.Inline(), progress="quiet")
+c.plan(n=60)
+"""
+
+
+@pytest.mark.parametrize("key", ["pilots", "plans", "budget"])
+def test_a_kill_between_draws_and_their_note_doubles_nothing(tmp_path, key):
+    """Killed after its draws were written and before it was noted that they were, a step is simply done again."""
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    ended = subprocess.run([sys.executable, script, tmp_path / "c", key], env=os.environ, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    hashes = []
+    for name in ("c", "calm"):
+        c = make(tmp_path / name)
+        c.session = type(c.session)(c.folder, c.prior, c.simulator, c.price, accept_changed=True)
+        c.pilot(20, **QUIET)
+        c.plan(n=60)
+        c.run(**QUIET)
+        sims = c.simulations()
+        assert len(sims) == 80 and c.status().pilots == 20
+        hashes.append(table_hash(sims))
+    assert hashes[0] == hashes[1]
