@@ -6,9 +6,9 @@ around random points accept it; but its ranks go with what it ignored:
 
     f(u_i) = a + b . c(x_i) + error,     f = location sqrt(12) (u - 1/2)  or  width sqrt(180) ((u - 1/2)^2 - 1/12)
 
-c are the leading components of x, as ranks among all runs, the squares of the first, and what all of x foretells of
-f(u) by earlier runs (`foretelling`), for the telling statistic among many that are noise. Weighted least squares; a
-Wald test of b = 0, one per parameter and f, with heteroscedastic errors under weights.
+c are the leading components of x, as ranks among all runs, and the squares of the first. Weighted least squares; a Wald
+test of b = 0, one per parameter and f, with heteroscedastic errors under weights. Beside it, for the telling statistic
+among many that are noise, a test of what all of x foretells of f(u) by earlier runs (`foretelling`).
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def data_use(
     told = [_told(replicates, response, rng) for response in responses]
     terms = _terms(replicates)
     found = [
-        [_wald(np.column_stack([terms, own[:, j : j + 1]]), column, weights) for j, column in enumerate(response.T)]
+        [_explained(terms, own[:, j : j + 1], column, weights) for j, column in enumerate(response.T)]
         for response, own in zip(responses, told, strict=True)
     ]
     shares, p_values = np.moveaxis(np.array(found), -1, 0)
@@ -139,11 +139,30 @@ def _terms(replicates: Replicates) -> Array:
     return np.hstack([levels, levels[:, : min(_SQUARED, max(most - parts.shape[1], 0))] ** 2])
 
 
+def _explained(terms: Array, told: Array, response: Array, weights: Array) -> tuple[float, float]:
+    """Share explained by the terms and what was foretold, and p-value of "neither explains anything".
+
+    What was foretold is made of earlier responses, so it is no regressor like the others: a sum over runs of foretold
+    times found is a martingale, and its own squares are its variance. Two tests, by Bonferroni.
+    """
+    from scipy.stats import norm
+
+    share, p_value = _wald(terms, response, weights)
+    gains = weights * told[:, 0] * response if told.shape[1] else np.zeros(1)
+    if not gains.any():
+        return share, p_value
+    ahead = float(norm.sf(gains.sum() / np.sqrt(gains @ gains)))
+    together = _wald(np.column_stack([terms, told]), response, weights)[0]
+    return max(share, together), min(1.0, 2 * min(p_value, ahead))
+
+
 def _wald(terms: Array, response: Array, weights: Array) -> tuple[float, float]:
     """Adjusted share explained and p-value of "all slopes are zero"."""
     from scipy.stats import chi2, f
 
     k = terms.shape[1]
+    if not k:
+        return 0.0, 1.0
     design = np.column_stack([np.ones(len(terms)), terms])
     inverse = np.linalg.pinv((design * weights[:, None]).T @ design, rcond=_FLAT, hermitian=True)
     slopes = inverse @ (design.T @ (weights * response))
