@@ -3,7 +3,7 @@
 A budget is a sum over runs, in the unit of `Simulations.cost`. Runs are admitted in blocks whose number comes from
 the *expected* cost of a draw, never from what the drawn runs would cost, and blocks that were started are finished:
 the number of runs is a stopping time, so weighted sums stay unbiased. Blocks are at most half of what is left, down
-to one run per worker, so that a budget is overrun by one such block at most.
+to one run per worker, so that a budget is overrun by about one such block.
 """
 
 from __future__ import annotations
