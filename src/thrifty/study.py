@@ -232,6 +232,8 @@ def infer(
     from thrifty.priors import as_prior
 
     prior = as_prior(prior)
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"n = {n!r} runs, expected a whole number of at least 1", code="F11")
     method = _made(method, prior)
     x_o = _finite(x_o)
     campaign = Campaign(_place(folder), simulator, prior, seed=seed, cost=cost)

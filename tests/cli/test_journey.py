@@ -262,7 +262,8 @@ def test_failed_prior_mass_is_exit_4(project: Project):
     assert typed.code == 4 and "of prior mass failed" in typed.err
     assert project.type("infer").code == 4
     assert "error[Q01]" in project.type("infer").err
-    assert project.type("infer", "--max-failed", "0.5", "--no-checks").code == 0
+    accepted = project.type("infer", "--max-failed", "0.5", "--no-checks")
+    assert accepted.code == 4 and "kept in" in accepted.out + accepted.err  # the report says no as well
 
 
 # --- what the commands leave and show ---
@@ -365,6 +366,24 @@ def test_infer_keeps_a_result_and_shows_it(done: Project):
     assert (result.name, result.method, result.names) == ("first", "abc", ("a", "b"))
     assert result.diagnosis == found["diagnosis"] and set(found["parameters"]) == {"a", "b"}
     assert found["parameters"]["a"]["median"] == pytest.approx(np.median(result.samples[:, 0]))
+
+
+def test_a_second_observation_does_not_replace_the_first(done: Project):
+    assert done.type("infer", "--no-checks", "--name", "mine").code == 0
+    (kept,) = read_results("runs/one")
+    done.write("other.csv", "0.5, 0.3\n")
+    typed = done.type("infer", "--no-checks", "--name", "mine", "--observed", "other.csv")
+    assert typed.code == 2 and "of another observation" in typed.err and "--name mine-2" in typed.err
+    (still,) = read_results("runs/one")
+    np.testing.assert_array_equal(still.x_o, kept.x_o)
+
+
+def test_few_runs_still_give_a_posterior(done: Project):
+    """A hundredth of 80 runs is one run: ABC keeps more by itself."""
+    typed = done.type("infer", "--no-checks", "--json", "--name", "few", "--method", "abc")
+    assert typed.code == 0
+    parameters = json.loads(typed.out.splitlines()[-1])["parameters"]
+    assert all(row["low"] < row["median"] < row["high"] for row in parameters.values())
 
 
 def test_replay_gives_the_same_numbers_or_says_so(done: Project):

@@ -117,3 +117,10 @@ def test_an_observation_of_the_wrong_length_costs_a_pilot_only(tmp_path: Path):
     with pytest.raises(DataError, match=r"has shape \(1, 2\), simulations have 1"):
         th.infer(simulate, PRIOR, [[1.0, 2.0]], n=50, method=method, folder=tmp_path / "r", cost="reported", workers=1)
     assert th.Campaign.open(tmp_path / "r").status().planned == 10
+
+
+@pytest.mark.parametrize("n", [0, -5, 2.5, "x", True])
+def test_a_wrong_number_of_runs_costs_nothing(tmp_path: Path, n: object):
+    with pytest.raises(ConfigError, match="expected a whole number"):
+        th.infer(simulate, PRIOR, [1.0], n=n, method=th.ABC, folder=tmp_path / "runs")  # type: ignore[arg-type]
+    assert not (tmp_path / "runs").exists()

@@ -31,7 +31,7 @@ _ADVICE = {
     "A02": "thrifty run {folder} makes one; check the spelling",
     "A04": "thrifty run {folder}",
     "C03": "[plan] pilot = 60, or more",
-    "Q01": "mend the simulator, or accept it: --max-failed 0.05",
+    "Q01": "mend the simulator, or accept it with a larger share: --max-failed 0.2 stands for 20 %",
     "V01": "wait for it, or watch it: thrifty status {folder} --watch",
     "V03": "thrifty verify {folder} --repair keeps what is whole; thrifty run {folder} runs the rest again",
     "V05": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",

@@ -133,9 +133,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         words = "Calibration judges a posterior; there is none yet."
         return Section(key, title, missing=words, command=_infer(facts))
     tables = _checks(results[-1])
-    lead = [
-        "Checks carry the weights of the campaign: held-out runs stand for the prior, whatever they were drawn from."
-    ]
+    lead = ["Checks carry the weights of the campaign: runs stand for the prior, whatever they were drawn from."]
     if not tables:
         lead.append("No check was made when this posterior was inferred.")
     if live or posterior is None or facts.simulations is None:
@@ -151,7 +149,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
     checks = [sbc(drawn)] + ([coverage(drawn)] if drawn.density is not None else [])
     if len(checks) > 1:
         held = [f"{level:.0%}: {checks[1].at(level)[0][0]:.0%}" for level in (0.5, 0.8, 0.95)]
-        lead.append(f"Held-out parameters inside the regions of stated size: {', '.join(held)}.")
+        lead.append(f"Parameters of runs inside the regions of stated size: {', '.join(held)}.")
     what = "; ".join(f"{check.name}: {clean(check.reason)}" for check in checks)
     figure = plots.calibration(*checks)
     return Section(key, title, lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)

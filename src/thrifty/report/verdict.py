@@ -147,4 +147,6 @@ def _calibration(results: tuple[Result, ...]) -> Figure:
         return Figure("calibration", "–", "no posterior yet" if not results else "not checked")
     p_value = ranks.get("p_value")
     shown = f"p = {p_value:.2g}" if isinstance(p_value, int | float) else "–"
-    return Figure("calibration", shown, "ranks of held-out parameters")
+    notes = " ".join(str(note) for note in (results[-1].diagnosis or {}).get("notes") or [])
+    seen = "may have trained" in notes  # the note of `th.diagnose` where no run was held out
+    return Figure("calibration", shown, "ranks of runs it may have seen" if seen else "ranks of held-out parameters")

@@ -12,6 +12,7 @@ import typer
 from thrifty.cli.options import Config, Folder, Json, Quiet
 
 CALLS = 300  # posteriors that the diagnosis draws from
+ACCEPTED = 100  # runs at least that ABC keeps: fewer are no posterior
 PATIENCE = 5.0  # minutes: networks take seconds, a Markov chain for each of 300 data sets may take hours
 
 
@@ -36,7 +37,9 @@ def infer(
     config: Config = None,
     name: Annotated[str, typer.Option(help="Name of the result; the method's by default.", show_default=False)] = "",
     seed: Annotated[int, typer.Option(help="Seed of training and draws.", min=0)] = 0,
-    max_failed: Annotated[float, typer.Option(help="Share of prior mass that may have failed.")] = 0.01,
+    max_failed: Annotated[
+        float, typer.Option(help="Share of prior mass that may have failed.", min=0.0, max=1.0)
+    ] = 0.01,
     allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
     all_checks: Annotated[bool, typer.Option("--all-checks", help="The diagnosis, however long it takes.")] = False,
     no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the diagnosis.")] = False,
@@ -59,25 +62,54 @@ def infer(
         check_name(name)
     x_o, label = _observation(observed, settings), method.value if method else settings.get("method", "npe")
     campaign = Campaign.open(place)
-    chosen = _method(label, campaign.prior, settings)
     _check_campaign(campaign, allow_incomplete=allow_incomplete)
+    _check_kept(place, name or label, x_o)
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     _check_observation(x_o, simulations)
+    chosen = _method(label, campaign.prior, settings, runs=int(simulations.ok.sum()))
     screen.step(label, f"fitting {len(simulations):,} runs")
     study = _fitted(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
-    checked = not no_checks and _checked(study, screen, patient=all_checks)
+    checked = None if no_checks else _checked(study, screen, patient=all_checks)
     result = study.save(name=name)
-    _show(screen, study, checked=checked)
-    code = 4 if checked and study.diagnosis.verdict == "do not trust" else 0
+    _show(screen, study, checked=bool(checked))
+    code = _code(study, checked)
     screen.result(_as_dict(study, result, exit_code=code))
     screen.say(f"kept in {shown(place)}/infer/{result.name}")
     screen.next(f"thrifty report {shown(place)}")
     return code
 
 
-def _checked(study: Any, screen: Any, *, patient: bool) -> bool:
-    """Make the checks; where they cannot be made, or take very long, say so: the fit is kept all the same."""
+def _code(study: Any, checked: bool | None) -> int:
+    """4 where the report would say no: checks failed or could not be made, or too much prior mass failed."""
+    from thrifty.campaign.simulate import GATE
+
+    doubtful = checked is False or (checked and study.diagnosis.verdict == "do not trust")
+    return 4 if doubtful or study.simulations.failed_mass > GATE else 0
+
+
+def _check_kept(place: Path, name: str, x_o: Any) -> None:
+    """A result of another observation is not overwritten."""
+    import numpy as np
+
+    from thrifty.errors import ConfigError
+    from thrifty.results import read_results
+
+    for kept in read_results(place):
+        if kept.name == name and not np.array_equal(np.ravel(kept.x_o), np.ravel(x_o)):
+            raise ConfigError(
+                f"the result {name!r} of this folder is of another observation",
+                code="A08",
+                why="nothing is overwritten",
+                fix=f"thrifty infer --name {name}-2",
+            )
+
+
+def _checked(study: Any, screen: Any, *, patient: bool) -> bool | None:
+    """Make the checks: True when made, None when left out for their length, False when they cannot be made.
+
+    The fit is kept all the same.
+    """
     from thrifty.errors import ThriftyError
 
     began = time.monotonic()
@@ -87,7 +119,7 @@ def _checked(study: Any, screen: Any, *, patient: bool) -> bool:
         screen.say(
             f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks makes them"
         )
-        return False
+        return None
     screen.step("checks", "calibration, weights, reach" + (f" (about {minutes:.0f} minutes)" if minutes > 1 else ""))
     try:
         _ = study.diagnosis
@@ -120,11 +152,13 @@ def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
     return read_observed(path)
 
 
-def _method(label: str, prior: Any, settings: dict[str, Any]) -> Any:
+def _method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> Any:
     import thrifty as th
 
     if label == "abc":
         own = {key: settings[key] for key in ("quantile", "epsilon", "adjust") if key in settings}
+        if not {"quantile", "epsilon"} & set(own):  # a hundredth, but never so few that they are no posterior
+            own["n_accept"] = min(max(ACCEPTED, runs // 100), runs)
         return th.ABC(prior, **own)
     made = {
         "npe": lambda: th.NPE(prior), "nle": lambda: th.NLE(prior), "nre": lambda: th.NRE(prior),

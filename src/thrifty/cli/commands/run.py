@@ -118,6 +118,8 @@ def _ended(session: Any, status: Any) -> int:
     screen.result({**status.as_dict(), "exit": code})
     if why:
         screen.say(why)
+    if session.target.settings.plan.budget and session.target.settings.plan.n and not status.budget:
+        screen.say("the quote found n within the budget, so n decided the end: see what was spent above")
     observed = "" if session.target.settings.infer.observed else " --observed observed.csv"
     screen.next(f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder}{observed}")
     return code
