@@ -404,7 +404,7 @@ def test_replay_of_a_program(project: Project):
 def test_worker_and_reproduce_are_pages_of_help(project: Project):
     assert "dask scheduler" in project.type("worker").out
     listed = project.type("reproduce").out
-    assert "gamma_abc" in listed and len(listed.splitlines()) >= 3
+    assert "table1" in listed and len(listed.splitlines()) >= 3
 
 
 def test_reproduce_runs_the_script_with_its_options(project: Project, monkeypatch: pytest.MonkeyPatch):

@@ -190,8 +190,8 @@ USAGE = {
     "init over what is there": (["init"], "A08", "thrifty.toml, model.py, observed.csv exists already"),
     "init twice over": (["init", "new", "--example", "sir", "--command", "x {a}"], "F14", "not both"),
     "init without parameters": (["init", "new", "--command", "./model"], "S09", "mentions no parameter"),
-    "unknown study": (["reproduce", "gamma_acb"], "A11", "Did you mean 'gamma_abc'?"),
-    "quick and full": (["reproduce", "gamma_abc", "--quick", "--full"], "F14", "not both"),
+    "unknown study": (["reproduce", "tabel1"], "A11", "Did you mean 'table1'?"),
+    "quick and full": (["reproduce", "table1", "--quick", "--full"], "F14", "not both"),
 }
 
 

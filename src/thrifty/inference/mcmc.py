@@ -30,8 +30,11 @@ from thrifty.weights import ess, resample_indices
 LogDensity = Callable[[Array], Array]
 
 POOL = 2_000  # prior draws for the start: one network call; tempering helps where they are too few
+# 100 walkers wander together: means of 1,000 draws were off as those of 250, at an ESS of 700. 400 cost a tenth more
+# time (a network is called once a step), and their means are as good as those of independent draws.
+WALKERS = 400
 BLOCK = 40  # steps between looks at the ESS
-MAX_STEPS = 4_000  # 100 walkers x 4,000 steps: an hour-long likelihood should not hide in here
+MAX_STEPS = 4_000  # 400 walkers x 4,000 steps: an hour-long likelihood should not hide in here
 GROUPS = 4  # groups of walkers compared by R-hat
 POOR_RHAT, POOR_ESS = 1.05, 100.0  # Vehtari et al. 2021: 100 effective draws per quantity at the least
 
@@ -80,7 +83,7 @@ def sample_posterior(
         prior: Where to start, the support and the density.
         n: Draws wanted.
         rng: Source of all randomness.
-        walkers: Number of walkers; by default 100 or 10 per parameter, whichever is more.
+        walkers: Number of walkers; by default 400 or 10 per parameter, whichever is more.
         max_steps: Limit on the steps of each walker.
         start: A point (p,) to start all walkers round, such as the maximum; by default a prior resample.
         quiet: No warning when the chains are poor.
@@ -96,7 +99,7 @@ def sample_posterior(
         ((1000, 1), True, False)
     """
     box = BoxTransform.of(prior)
-    walkers = max(100, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
+    walkers = max(WALKERS, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
     walkers += walkers % 2
 
     def log_prior(z: Array) -> Array:
