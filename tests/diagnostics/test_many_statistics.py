@@ -68,14 +68,15 @@ def test_no_run_is_foretold_by_itself_or_by_later_ones(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("pairs", "sd"), [(25, 0.1), (100, 0.1), (100, 100.0)])
-def test_size_with_many_statistics_over_200_seeds(seed, pairs, sd):
-    right, found = Linear(sd, looks=True), []
-    for i in range(200):
+def test_size_with_many_statistics(seed, pairs, sd):
+    """600 seeds for the regressions, 200 for the dearer classifier: 5 % is then known to 0.9 and 1.5 %."""
+    right, found, local = Linear(sd, looks=True), [], []
+    for i in range(600):
         runs = crowd(np.random.default_rng(seed + 1000 * i), pairs, sd)
         replicates = diagnostics.replicate(right, runs, pairs=300, density=False, seed=i)
-        local = diagnostics.local_c2st(right, replicates, runs.x[0], seed=i)
         found.append([check(replicates, seed=i).p_value for check in (diagnostics.data_use, diagnostics.tarp)])
-        found[-1].append(local.p_value)
-    share = np.mean(np.array(found) < 0.05, axis=0)
+        if i < 200:
+            local.append(diagnostics.local_c2st(right, replicates, runs.x[0], seed=i).p_value)
+    share = np.append(np.mean(np.array(found) < 0.05, axis=0), np.mean(np.array(local) < 0.05))
     print("data_use, tarp, local_c2st with", 2 * pairs + 1, "statistics", sd, share)
     assert share.max() <= 0.10
