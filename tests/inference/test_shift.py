@@ -95,3 +95,16 @@ def test_runs_that_were_not_fitted_are_met_as_well(rng: np.random.Generator) -> 
     place, log_width = shift(torch.from_numpy(c[n:]).float())
     residual = (theta[n:] - place.numpy()) / np.exp(log_width.numpy())
     assert np.mean(residual**2) == pytest.approx(1, abs=0.15 + 5 * np.sqrt(2 / 2000))  # 70 unknowns on 1,350 runs: 5 %
+
+
+def test_a_few_runs_that_hold_all_the_weight_tell_nothing(rng: np.random.Generator) -> None:
+    """One held-out run with most of the weight once ended in a division by zero."""
+    y, c = rng.uniform(size=(4000, 1)), rng.standard_normal((4000, 1))
+    weights, validates = np.ones(4000), judged(4000)
+    weights[np.flatnonzero(validates)[0]] = 1e6
+    assert fit_shift(y, c, weights / weights.mean(), validates)[1] is None
+
+
+def test_one_value_that_half_of_the_weight_shares_is_not_narrow(rng: np.random.Generator) -> None:
+    y = np.where(rng.random((4000, 1)) < 0.7, 0.5, rng.uniform(size=(4000, 1)))
+    assert fit_shift(y, rng.standard_normal((4000, 1)), np.ones(4000), judged(4000))[1] is None

@@ -18,6 +18,7 @@ from scipy.interpolate import BSpline
 from torch import Tensor, nn
 
 from thrifty.types import Array
+from thrifty.weights import ess
 
 PIECES = 32  # the finest; an edge of a logit asks for that many, elsewhere fewer are less noisy
 TRIALS = (4, 8, 16, 32)  # numbers of pieces of the place; the width varies slowly and takes the fewest
@@ -27,6 +28,7 @@ ROWS = 10  # runs for each unknown: least squares then flatters its own runs by 
 FOLDS = 5  # of the runs that are fitted, to choose pieces and penalty: one split in two chooses by luck
 # Share of variance: a posterior sd below 7 % of the prior's. Wider ones the network finds by itself, with less noise.
 EXPLAINED = 0.995
+JUDGES = 10  # effective held-out runs; with fewer, one heavy run can be "explained" by luck
 HOPEFUL = 0.9  # explained by the fewest pieces; below, the most will not reach 99.5 %
 FARTHEST = 4.0  # log ratio of a width to the common one; beyond, it is an extrapolation
 RIDGES = (1e-8, 1e-5, 1e-2, 1.0)
@@ -104,7 +106,7 @@ def fit_shift(
     rows = _Rows(~validates & (weights > 0), validates & (weights > 0), weights)
     enough = rows.fit.sum() // (ROWS * c.shape[1]) - DEGREE if c.ndim == 2 else 0
     trials = [pieces for pieces in TRIALS if pieces <= enough]
-    if c.ndim != 2 or c.shape[1] > MOST or not trials or not rows.judge.any():
+    if c.ndim != 2 or c.shape[1] > MOST or not trials or _effective(weights[rows.judge]) < JUDGES:
         return nothing
     knots = _knots(c)
     first = {trials[0]: _design(c, _every(knots, trials[0]))}
@@ -147,9 +149,16 @@ def _explained(y: Array, curve: _Curve, rows: _Rows) -> float:
     """
     left, weights = (y - curve.values)[rows.judge], rows.weights[rows.judge]
     spread = y[rows.judge] - _median(y[rows.judge], weights)
+    typical = _median(np.abs(spread), weights)
+    if typical == 0:  # half of the weight sits on one value: nothing can be told from the rest
+        return 0.0
     variance = np.average(left**2, weights=weights) / np.average(spread**2, weights=weights)
-    middle = (_median(np.abs(left), weights) / _median(np.abs(spread), weights)) ** 2
+    middle = (_median(np.abs(left), weights) / typical) ** 2
     return 1 - float(max(variance, middle))
+
+
+def _effective(weights: Array) -> float:
+    return ess(np.log(weights)) if len(weights) else 0.0
 
 
 def _median(values: Array, weights: Array) -> float:
