@@ -8,6 +8,7 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.errors import InferenceError
+from thrifty.inference import mcmc
 from thrifty.inference.mcmc import effective_size, nested_rhat, sample_posterior
 
 
@@ -41,7 +42,9 @@ def test_asymmetric_peaks_keep_their_masses(rng):
 
     chains = sample_posterior(log_likelihood, prior, 2000, rng=rng)
     share = (chains.samples[:, 0] > 0.5).mean()
-    assert abs(share - 0.75) < 5 * np.sqrt(0.75 * 0.25 / 200)  # the start decides: 100 walkers, resampled from 2,000
+    assert abs(share - 0.75) < 5 * np.sqrt(
+        0.75 * 0.25 / 400
+    )  # the start decides: 1,000 walkers from 4,000, once tempered
 
 
 def test_density_against_an_edge(rng):
@@ -56,6 +59,40 @@ def test_half_bounded_prior(rng):
     chains = sample_posterior(lambda t: -t[:, 0], prior, 2000, rng=rng)  # gamma(3) times exp(-t): gamma(3, scale 1/2)
     se = np.sqrt(3 / 4 / chains.ess[0])
     assert abs(chains.samples[:, 0].mean() - 1.5) < 5 * se
+
+
+@pytest.mark.parametrize("taken", ["from all walkers", "mutant: from a few"])
+def test_the_effective_size_is_that_of_the_draws(taken, rng, monkeypatch):
+    """Means of 1,000 draws scatter as their ESS says, unless they are all taken from a twentieth of the walkers."""
+    prior = th.Uniform([-5.0, -5.0], [5.0, 5.0])
+    root = np.array([[1.0, 0.0], [0.8, 0.6]])
+    if taken != "from all walkers":
+        monkeypatch.setattr(mcmc, "evenly", lambda steps, walkers, n: np.arange(n) % (steps * (walkers // 20)) * 20)
+
+    def log_likelihood(theta):
+        return -0.5 * (np.linalg.solve(root, theta.T) ** 2).sum(0)
+
+    z = []
+    for _ in range(25):
+        chains = sample_posterior(log_likelihood, prior, 1000, rng=rng)
+        z.append(chains.samples.mean(0) * np.sqrt(np.minimum(chains.ess, 1000)))
+    z2 = np.square(z).mean(0).max()  # two correlated means of 25 squares each
+    assert (z2 < 1 + 5 * np.sqrt(2 / 25)) == (taken == "from all walkers")
+
+
+def test_draws_come_from_all_walkers_and_steps_alike():
+    rows = mcmc.evenly(60, 400, 2000)
+    assert set(np.bincount(rows % 400, minlength=400)) == {5}
+    assert np.ptp(np.bincount(rows // 400, minlength=60)) < 30
+
+
+def test_walkers_that_moved_a_little_are_not_done(rng):
+    """From a ball round a point the way to the posterior is long: draws from it would be too narrow."""
+    prior = th.Uniform([-5.0, -5.0], [5.0, 5.0])
+    start = np.array([2.0, -2.0])
+    chains = sample_posterior(lambda t: -0.5 * (t**2).sum(1), prior, 1000, rng=rng, start=start)
+    assert np.abs(chains.samples.mean(0)).max() < 5 / np.sqrt(500)
+    assert np.abs(chains.samples.std(0) - 1).max() < 5 / np.sqrt(1000)
 
 
 def test_same_seed_same_draws():
@@ -84,6 +121,6 @@ def test_stuck_walkers_are_seen(rng):
 
 
 def test_impossible_likelihood():
-    with pytest.raises(InferenceError, match="zero or NaN at all 2000 prior draws") as caught:
+    with pytest.raises(InferenceError, match="zero or NaN at all 4000 prior draws") as caught:
         sample_posterior(lambda t: np.full(len(t), np.nan), th.Uniform([0.0], [1.0]), 10, rng=np.random.default_rng(0))
     assert caught.value.code == "I01"

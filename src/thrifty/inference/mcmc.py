@@ -8,10 +8,12 @@ Three steps, each vectorised (large batches are what makes a network cheap to ev
    many parameters) the likelihood is switched on in steps, each keeping half of the particles effective,
    with random-walk moves in between (adaptive tempering, Del Moral et al. 2006);
 2. emcee (Foreman-Mackey et al. 2013) moves all walkers over z, the parameters without bounds (`BoxTransform`);
-3. steps are added until the draws wanted are effective, or the limit is reached.
+3. steps are added until every walker has forgotten where it began, twice over, and the draws wanted are effective.
 
-R-hat compares groups of walkers and halves of the chain, as suits many short chains; autocorrelation is taken
-about the mean of all walkers, so that stuck walkers lower the ESS instead of hiding.
+Many walkers and few steps: a thousand walkers that start from the posterior are nearly as many draws, and a network
+takes a thousand rows for the price of a hundred. R-hat compares groups of walkers and halves of the chain, as suits
+many short chains; autocorrelation is taken about the mean of all walkers, so that stuck walkers lower the ESS instead
+of hiding. Draws are taken from all walkers alike: of a thinned chain ordered by step only a few would come.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.errors import InferenceError, warn
 from thrifty.inference.transforms import BoxTransform
@@ -29,14 +32,15 @@ from thrifty.weights import ess, resample_indices
 
 LogDensity = Callable[[Array], Array]
 
-POOL = 2_000  # prior draws for the start: one network call; tempering helps where they are too few
-# 100 walkers wander together: means of 1,000 draws were off as those of 250, at an ESS of 700. 400 cost a tenth more
-# time (a network is called once a step), and their means are as good as those of independent draws.
-WALKERS = 400
-BLOCK = 40  # steps between looks at the ESS
-MAX_STEPS = 4_000  # 400 walkers x 4,000 steps: an hour-long likelihood should not hide in here
+POOL = 4_000  # prior draws for the start, four for each walker: one network call; tempering where they are too few
+WALKERS = 1_000
+BLOCK = 10  # steps between looks: two parameters need 10 to 20 in all, ten parameters some hundreds
+MAX_STEPS = 2_000  # 1,000 walkers x 2,000 steps: an hour-long likelihood should not hide in here
+FORGOTTEN = 0.5  # correlation of the walkers' places at both ends of a chain that is long enough to show a drift
+PATIENCE = 200  # steps after which forgetting is given up: walkers on separate peaks remember for ever
 GROUPS = 4  # groups of walkers compared by R-hat
-POOR_RHAT, POOR_ESS = 1.05, 100.0  # Vehtari et al. 2021: 100 effective draws per quantity at the least
+GOOD_RHAT = 1.01  # Vehtari et al. 2021; what steps are added for
+POOR_RHAT, POOR_ESS = 1.05, 100.0  # what is warned of: the usual bound, and 100 effective draws per quantity
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ def sample_posterior(
         prior: Where to start, the support and the density.
         n: Draws wanted.
         rng: Source of all randomness.
-        walkers: Number of walkers; by default 400 or 10 per parameter, whichever is more.
+        walkers: Number of walkers; by default 1,000 or 10 per parameter, whichever is more.
         max_steps: Limit on the steps of each walker.
         start: A point (p,) to start all walkers round, such as the maximum; by default a prior resample.
         quiet: No warning when the chains are poor.
@@ -117,19 +121,19 @@ def sample_posterior(
         lambda z: log_prior(z) + likelihood(z),
         first,
         want=n,
-        burn_in=BLOCK if start is None else 5 * BLOCK,
         max_steps=max_steps,
         rng=rng,
     )
+    chosen = rng.permutation(evenly(len(chain), chain.shape[1], n))
     flat = chain.reshape(-1, prior.dim)
-    chosen = rng.permutation(np.linspace(0, len(flat) - 1, n).round().astype(int))
+    height = log_density.reshape(-1) - box.log_jacobian(flat)
     chains = Chains(
         samples=box.to_bounded(flat[chosen]),
         ess=effective_size(chain),
         rhat=nested_rhat(chain),
         acceptance=acceptance,
         steps=len(chain),
-        best=box.to_bounded(flat[[int(np.argmax(log_density - box.log_jacobian(flat)))]])[0],
+        best=box.to_bounded(flat[[int(np.argmax(height))]])[0],
     )
     if chains.poor and not quiet:
         warn(
@@ -208,25 +212,56 @@ def _shake(
 
 
 def _run(
-    log_density: LogDensity, start: Array, *, want: int, burn_in: int, max_steps: int, rng: np.random.Generator
+    log_density: LogDensity, start: Array, *, want: int, max_steps: int, rng: np.random.Generator
 ) -> tuple[Array, Array, float]:
-    """Chain (steps, walkers, p), its log density (steps * walkers,) and the acceptance."""
+    """Chain (steps, walkers, p), its log density (steps, walkers) and the acceptance; the way there is dropped."""
     import emcee
 
     moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.StretchMove(), 0.3)]  # differential moves scale to 10 parameters
     walkers, p = start.shape
     sampler = emcee.EnsembleSampler(walkers, p, log_density, vectorize=True, moves=moves)
     sampler.random_state = np.random.RandomState(int(rng.integers(2**32))).get_state()
-    state = sampler.run_mcmc(start, burn_in, skip_initial_state_check=True)  # dropped
+    patience = min(PATIENCE, max_steps)
+    state, way = sampler.run_mcmc(start, BLOCK, skip_initial_state_check=True), BLOCK
+    while way < patience and memory(start, sampler.get_chain()[-1]) > FORGOTTEN:
+        state, way = sampler.run_mcmc(state, BLOCK, skip_initial_state_check=True), way + BLOCK
     sampler.reset()
     least = -(-want // walkers)
     goal = max(2 * POOR_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws
     while True:
         state = sampler.run_mcmc(state, max(BLOCK, least - sampler.iteration), skip_initial_state_check=True)
-        chain = np.asarray(sampler.get_chain())
-        good = effective_size(chain).min() >= goal and nested_rhat(chain).max() < POOR_RHAT
-        if good or sampler.iteration >= max_steps:
-            return chain, np.asarray(sampler.get_log_prob()).reshape(-1), float(np.mean(sampler.acceptance_fraction))
+        chain, steps = np.asarray(sampler.get_chain()), sampler.iteration
+        mixed = steps >= patience or memory(chain[0], chain[-1]) < FORGOTTEN
+        good = mixed and nested_rhat(chain).max() < GOOD_RHAT and effective_size(chain).min() >= goal
+        if good or steps >= max_steps:
+            return chain, np.asarray(sampler.get_log_prob()), float(np.mean(sampler.acceptance_fraction))
+
+
+def evenly(steps: int, walkers: int, n: int) -> npt.NDArray[np.int64]:
+    """Rows (n,) of a flattened chain (steps * walkers), spread over all walkers alike and over the steps.
+
+    Spaced evenly by walker: spaced by step, the same few walkers would come every time.
+
+    Example:
+        >>> rows = evenly(50, 100, 200)
+        >>> np.unique(np.bincount(rows % 100)).tolist(), int((rows // 100).min()), int((rows // 100).max())
+        ([2], 0, 49)
+    """
+    walker, step = np.divmod(np.linspace(0, steps * walkers - 1, n).round().astype(int), steps)
+    return step * walkers + walker
+
+
+def memory(before: Array, after: Array) -> float:
+    """The largest correlation, over parameters, of the walkers' places (walkers, p) at two times.
+
+    Example:
+        >>> places = np.random.default_rng(0).standard_normal((1000, 2))
+        >>> memory(places, places) > 0.999, memory(places, places[::-1]) < 0.2
+        (True, True)
+    """
+    a, b = (places - places.mean(0) for places in (before, after))
+    scale = np.sqrt((a**2).sum(0) * (b**2).sum(0))
+    return float(((a * b).sum(0) / np.where(scale > 0, scale, 1.0)).max())
 
 
 def log_evidence(log_likelihood: LogDensity, prior: Prior, *, rng: np.random.Generator) -> float:
