@@ -47,6 +47,20 @@ def test_asymmetric_peaks_keep_their_masses(rng):
     )  # the start decides: 1,000 walkers from 4,000, once tempered
 
 
+def test_walkers_that_cannot_leave_their_peaks_do_not_run_for_ever(rng):
+    prior, seen = th.Uniform([-3.0], [3.0]), 0
+
+    def log_likelihood(theta):
+        nonlocal seen
+        seen += len(theta)
+        return -0.5 * ((theta[:, 0] ** 2 - 4) / 0.1) ** 2
+
+    chains = sample_posterior(log_likelihood, prior, 2000, rng=rng)
+    assert seen < 1_000_000  # 2,000 steps of 1,000 walkers is the limit
+    assert abs((chains.samples > 0).mean() - 0.5) < 5 * np.sqrt(0.25 / 400)
+    assert abs(np.abs(chains.samples).mean() - 2) < 0.01 and chains.ess.min() <= 1500
+
+
 def test_density_against_an_edge(rng):
     prior = th.Uniform([0.0], [1.0])
     chains = sample_posterior(lambda t: 20 * t[:, 0], prior, 2000, rng=rng)

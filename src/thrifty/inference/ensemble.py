@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError
 from thrifty.inference.requests import check_draws, check_fit
+from thrifty.inference.settings import TrainingCurve
 from thrifty.posteriors import Sampled
 from thrifty.types import Array, Prior, Simulations
 
@@ -66,6 +67,11 @@ class EnsemblePosterior:
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about the fits."""
         return tuple(dict.fromkeys(note for member in self.members for note in member.notes))
+
+    @property
+    def curves(self) -> tuple[TrainingCurve, ...]:
+        """The learning curve of every member."""
+        return tuple(member.curve for member in self.members)
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p): each draw from a member chosen at random."""

@@ -221,9 +221,9 @@ def _run(
     walkers, p = start.shape
     sampler = emcee.EnsembleSampler(walkers, p, log_density, vectorize=True, moves=moves)
     sampler.random_state = np.random.RandomState(int(rng.integers(2**32))).get_state()
-    patience = min(PATIENCE, max_steps)
+    patience, look, before = min(PATIENCE, max_steps), PATIENCE, 0.0
     state, way = sampler.run_mcmc(start, BLOCK, skip_initial_state_check=True), BLOCK
-    while way < patience and memory(start, sampler.get_chain()[-1]) > FORGOTTEN:
+    while way < patience and memory(start, np.asarray(sampler.get_chain())[-1]) > FORGOTTEN:
         state, way = sampler.run_mcmc(state, BLOCK, skip_initial_state_check=True), way + BLOCK
     sampler.reset()
     least = -(-want // walkers)
@@ -231,9 +231,13 @@ def _run(
     while True:
         state = sampler.run_mcmc(state, max(BLOCK, least - sampler.iteration), skip_initial_state_check=True)
         chain, steps = np.asarray(sampler.get_chain()), sampler.iteration
+        effective = effective_size(chain).min()
         mixed = steps >= patience or memory(chain[0], chain[-1]) < FORGOTTEN
-        good = mixed and nested_rhat(chain).max() < GOOD_RHAT and effective_size(chain).min() >= goal
-        if good or steps >= max_steps:
+        good = mixed and nested_rhat(chain).max() < GOOD_RHAT
+        stuck = False
+        if steps >= look:  # twice as many steps and no more effective draws: nothing is left to gain
+            stuck, look, before = effective < 1.3 * before, 2 * steps, effective
+        if (good and (effective >= goal or stuck)) or steps >= max_steps:
             return chain, np.asarray(sampler.get_log_prob()), float(np.mean(sampler.acceptance_fraction))
 
 
