@@ -50,7 +50,8 @@ class Slot:
 
     def _open(self) -> None:
         self.cell: Any = CONTEXT.RawArray("d", [-1.0] * CELL)
-        self.suspended: dict[int, float] = {}  # seconds for which the worker was stopped, by run
+        self.suspended: dict[int, float] = {}  # seconds for which the worker was seen stopped, by run
+        self.unwatched: dict[int, float] = {}  # seconds for which the driver itself did not run, by run
         self._looked = time.monotonic()
         self._gone_since: float | None = None
         self._serving = False
@@ -124,6 +125,24 @@ class Slot:
             for bundle, own in zip(held, guilty, strict=True)
         ]
 
+    def unwatch(self, seconds: float) -> None:
+        """The driver itself did not run for so long: nobody knows what the worker did, so its limit stands still."""
+        self._looked = time.monotonic()
+        for task in (task for held in self.held[:1] for task in held.tasks):
+            self.unwatched[task.index] = self.unwatched.get(task.index, 0.0) + seconds
+
+    def measured(self, outcome: Outcome) -> Outcome:
+        """An outcome less the time its worker was suspended, which is neither cost nor time-out.
+
+        While the driver did not run, the worker may have gone on (Ctrl-Z stops the driver alone) or not (a frozen
+        container, a paused machine). It was suspended too if the run's wall time has room for its CPU time beside it.
+        """
+        seconds = self.suspended.pop(outcome.index, 0.0)
+        unwatched = self.unwatched.pop(outcome.index, 0.0)
+        if outcome.cpu <= outcome.wall - seconds - unwatched:
+            seconds += unwatched
+        return replace(outcome, wall=max(outcome.wall - seconds, 0.0)) if seconds else outcome
+
     def look(self) -> bool:
         """Look at the process: time for which it is suspended is not its own. Whether it is gone without a word."""
         pid, now = int(self.cell[PID]), time.monotonic()
@@ -163,12 +182,13 @@ class Slot:
             end_tree(pid, int(self.cell[BORN]))
 
     def running(self) -> tuple[Task | None, float]:
-        """The run under way and its wall time, less the time the worker was suspended."""
+        """The run under way and its wall time, less the time the worker was suspended or nobody watched it."""
         index, began = int(self.cell[INDEX]), float(self.cell[STARTED])
         task = next((task for held in self.held for task in held.tasks if task.index == index), None)
         if task is None:
             return None, 0.0
-        return task, max(time.monotonic() - began - self.suspended.get(index, 0.0), 0.0)
+        paused = self.suspended.get(index, 0.0) + self.unwatched.get(index, 0.0)
+        return task, max(time.monotonic() - began - paused, 0.0)
 
 
 def state(pid: int) -> str:
