@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -57,7 +59,9 @@ class Slot:
         self._serving = False
         self.lane = Lane()
         self.switchboard.watch(self)
-        arguments = (self.payload, self.cell, self.lane.theirs, self.warden.writer, workers_environment())
+        self.scratch = tempfile.mkdtemp(dir=self.warden.scratch)
+        home = (self.warden.writer, self.scratch)
+        arguments = (self.payload, self.cell, self.lane.theirs, home, workers_environment())
         self.pool = ProcessPool(max_workers=1, initializer=initialise, initargs=arguments, context=CONTEXT)
 
     def _serve(self) -> None:
@@ -167,13 +171,18 @@ class Slot:
         self._open()
 
     def end(self) -> None:
-        """Kill the worker and its kin; the pool's threads are joined in the background."""
-        pool = self.pool
+        """Kill the worker and its kin; in the background the pool's threads are joined and its folder is removed."""
+        pool, scratch = self.pool, self.scratch
         pool.stop()
         self.kill()
         self.switchboard.unwatch(self)
         self.lane.close()
-        threading.Thread(target=pool.join, daemon=True).start()
+
+        def clear() -> None:
+            pool.join()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+        threading.Thread(target=clear, daemon=True).start()
 
     def kill(self) -> None:
         """End the worker and everything it started."""
