@@ -318,6 +318,24 @@ def test_garbage_in_a_lane_is_the_death_of_that_worker():
     assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()
 
 
+def wandering(theta, rng):
+    """Makes a folder, works in it and stays there; half the runs fail there."""
+    os.makedirs("below", exist_ok=True)
+    os.chdir("below")
+    if theta[0] > 0.5:
+        raise ValueError("lost")
+    return float(os.getcwd().count("below"))
+
+
+@pytest.mark.parametrize("engine", [th.Inline(), th.Processes(1)])
+def test_a_run_that_changes_its_directory_is_alone_in_that(tmp_path, monkeypatch, engine):
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(ThriftyWarning, match="4 of 8 runs failed"):
+        sims = th.simulate(wandering, np.tile([[0.0], [1.0]], (4, 1)), engine=engine, progress="quiet")
+    assert sims.x[sims.ok].ravel().tolist() == [1.0] * 4, "each run must begin where the first began"
+    assert os.getcwd() == str(tmp_path)
+
+
 def unsendable(theta, rng):
     """A result that is there, and cannot be sent."""
     if theta[0] > 0.95:
