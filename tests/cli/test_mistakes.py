@@ -252,6 +252,15 @@ def test_a_damaged_store_and_its_repair(done: Project):
     assert done.type("run").code == 0 and done.type("verify").code == 0
 
 
+def test_a_deleted_store_and_its_repair(done: Project):
+    (done.home / "runs/one/store.sqlite").unlink()
+    for command in ("run", "status"):
+        refused(done, command, code=7, says="V03", message="all results of its 80 planned runs")
+    mended = done.type("verify", "--repair")
+    assert mended.code == 0 and "thrifty run runs/one" in mended.err
+    assert done.type("run", "--quiet").code == 0
+
+
 def test_a_newer_store(done: Project):
     with sqlite3.connect("runs/one/store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.rows import Row, intact
-from thrifty.errors import StorageError
+from thrifty.errors import DamagedStoreError, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,22 @@ def write_sidecar(store: Store) -> None:
         os.replace(temporary, path)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}", code="V06") from None
+
+
+def refuse_lost(folder: Path) -> None:
+    """A folder whose store was deleted is no empty folder: say what is lost, and what can be had again."""
+    if not (folder / SIDECAR).is_file():
+        return
+    copy = read_sidecar(folder)
+    planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
+    raise DamagedStoreError(
+        f"the store of {folder} is gone, and with it all results{planned}",
+        code="V03",
+        why="nothing was created or changed; "
+        + (f"{SIDECAR} is damaged too" if copy is None else f"settings, proposals and plan are whole in {SIDECAR}"),
+        fix="put store.sqlite back from a backup"
+        + ("" if copy is None else "; or th.Campaign.mend(folder), then run() runs all again with the same results"),
+    )
 
 
 def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:

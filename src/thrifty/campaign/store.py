@@ -25,7 +25,7 @@ from typing import Any
 
 from thrifty.campaign.database import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
 from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, printable, run_row, signed
-from thrifty.campaign.sidecar import write_sidecar
+from thrifty.campaign.sidecar import refuse_lost, write_sidecar
 from thrifty.campaign.task import Outcome
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.types import Array
@@ -42,6 +42,7 @@ class Store:
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
         """Make the folder and its store; what exists already is an error of the caller."""
+        refuse_lost(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -64,6 +65,7 @@ class Store:
         """Open an existing store, after checking that it is one of ours and no newer than we are."""
         path = folder / NAME
         if path.is_symlink() or not path.is_file():
+            refuse_lost(folder)
             raise CampaignError(
                 f"no campaign at {folder}",
                 code="A02",
