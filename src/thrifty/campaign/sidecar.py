@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.rows import Row, intact
+from thrifty.campaign.trusted import blocks_from, parts_from, settings_from
 from thrifty.errors import DamagedStoreError, StorageError
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
             return None
         data: dict[str, list[list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
         tables = {name: [tuple(row) for row in data[name]] for name in _COLUMNS}
-    except (OSError, ValueError, KeyError, TypeError):
+        widths = {name: len(columns.split(", ")) + 1 for name, columns in _COLUMNS.items()}
+        if not all(len(row) == widths[name] and intact(row) for name, rows in tables.items() for row in rows):
+            return None
+        settings_from([row[:2] for row in tables["meta"]], folder)
+        parts = parts_from([row[:3] for row in tables["parts"]], folder)
+        blocks_from([row[:-1] for row in tables["blocks"]], folder, parts=parts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, DamagedStoreError):
         return None
-    return tables if all(intact(row) for rows in tables.values() for row in rows) else None
+    return tables
