@@ -250,6 +250,32 @@ def test_a_budget_that_is_enough_is_exit_0(project: Project):
     assert typed.code == 0 and "80 of 80 runs done" in typed.out
 
 
+def test_a_budget_holds_although_the_quote_was_wrong(project: Project):
+    """Pilots that are cheap by chance, or a machine that slows down: n was within the budget, and then it is not."""
+    model = (project.home / "model.py").read_text()
+    dearer = model.replace("cost=float", "cost=(1 if PILOT.exists() else 4) * float").replace(
+        "import numpy", "from pathlib import Path\nPILOT = Path(__file__).with_name('cheap')\nimport numpy"
+    )
+    project.write("model.py", dearer)
+    project.write("cheap", "")
+    project.toml(("n = 60", 'n = 200\nbudget = "1500 steps"'))
+    quoted = project.type("plan")
+    assert "budget 1500 steps is enough" in quoted.err
+    (project.home / "cheap").unlink()
+    typed = project.type("run", "--accept-changed-simulator")
+    assert "200 runs, or fewer if the budget of 1500 steps is used before" in typed.err
+    status = json.loads(project.type("status", "--json").out)
+    # what is admitted at once, a tenth of what is left by predictions four times too low, may pass it; n would not stop
+    assert 1500 <= status["spent"] < 1500 + 4 * (150 + np.exp(3))
+    assert typed.code == 3 and "the budget of 1500 steps ended after" in typed.err
+    again = project.type("run", "--accept-changed-simulator")
+    assert again.code == 3 and json.loads(project.type("status", "--json").out)["spent"] == status["spent"]
+    project.toml(("n = 60", 'n = 200\nbudget = "200000 steps"'))
+    assert project.type("run", "--accept-changed-simulator").code == 0
+    status = json.loads(project.type("status", "--json").out)
+    assert status["done"] == 220 and status["spent"] > 2500, "without the budget all of this would have been spent"
+
+
 def test_failed_prior_mass_is_exit_4(project: Project):
     project.write("model.py", """
         import numpy as np

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.budget import Price, seconds
-from thrifty.campaign.drive import Pending
 from thrifty.campaign.failure_map import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.identity import check_same, describe_prior, readable_prior
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import checked_limit
 from thrifty.campaign.lock import FolderLock
+from thrifty.campaign.pending import Pending
 from thrifty.campaign.plan import Plan
 from thrifty.campaign.planner import cost_kind, unit_of
 from thrifty.campaign.progress import ProgressMode
@@ -154,15 +154,15 @@ class Campaign:
 
         Args:
             n: Runs under this plan, besides the pilot.
-            budget: "2 cpu-h", "40 min", "200 eur" with a price; pilots count.
+            budget: "2 cpu-h", "40 min", "200 eur" with a price; pilots count. With n: whichever comes first.
             penalty: A number k or a penalty; the square root of cost when left out.
             mixture: True for powers 0, 1/2, 1, 2 in equal shares, or the powers.
             refit: Fit the cost again, from all runs, as a new component.
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
                 the reported unit), of which a fit to prior draws is frozen.
         """
-        if (n is None) == (budget is None):
-            raise ConfigError("plan by n= or by budget=, one of them", code="F03")
+        if n is None and budget is None:
+            raise ConfigError("plan by n=, by budget=, or by both: whichever comes first", code="F03")
         if n is not None:
             check_count(n, "plan")
         if penalty is not None and mixture is not None:

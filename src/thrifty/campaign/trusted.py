@@ -75,6 +75,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "simulator": lambda value: isinstance(value, dict),
     "shape": lambda value: isinstance(value, list) and all(_whole(size) for size in value),
     "pilots": _whole,
+    "target": lambda value: value is None or (isinstance(value, list) and len(value) == 2 and all(map(_whole, value))),
     "deterministic": lambda value: isinstance(value, bool),
     "notes": _texts,
     "plans": lambda value: isinstance(value, dict) and all(_whole(part) for part in value.values()),
@@ -109,7 +110,7 @@ def blocks_from(
     rows: Sequence[tuple[Any, ...]], folder: Path, *, parts: Container[int] | None = None
 ) -> list[dict[str, Any]]:
     """Blocks in order; each is of one of the `parts`, where these are given."""
-    found = [dict(zip(BLOCK, row, strict=True)) for row in rows]
+    found: list[dict[str, Any]] = [dict(zip(BLOCK, row, strict=True)) for row in rows]
     for block in found:
         whole = all(_whole(block[key]) for key in BLOCK if key != "mode") and isinstance(block["mode"], str)
         if not whole or not block["admitted"] <= block["n"] <= MOST_DRAWS or block["first"] > 2**53:

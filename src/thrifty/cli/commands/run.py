@@ -75,24 +75,18 @@ def _check_deadline(deadline: str) -> None:
 def _commit(session: Any) -> None:
     """Commit the plan of the configuration, or what is missing of it."""
     settings, campaign = session.target.settings, session.campaign
-    mode = _mode(campaign.folder, settings)
-    if mode == "done":
+    if _budgeted(campaign.folder, settings):
         return
-    if mode == "quote":  # a target and a budget: which of them ends it is decided once, from the pilot alone
-        from thrifty.cli.quote import make_quote
-
-        mode = "budget" if make_quote(campaign.folder, settings, workers=session.run.workers).limited else "n"
-    if mode == "budget":
-        plan = campaign.plan(budget=settings.plan.budget, **settings.planned())
-    else:
-        plan = campaign.plan(n=settings.plan.n, **settings.planned())
+    plan = campaign.plan(n=settings.plan.n, budget=settings.plan.budget or None, **settings.planned())
     chosen = "plain sampling" if plan.penalty == "1" else f"penalty {plan.penalty}"
     until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
+    if plan.budget and settings.plan.n is not None:
+        until = f"{plan.n:,} runs, or fewer if the budget of {plan.budget} is used before"
     session.screen.step("plan", f"{until}, {chosen}; self-test p = {plan.p_value:.2g}")
 
 
-def _mode(folder: Path, settings: Any) -> str:
-    """What ends this campaign: "n" or "budget"; "quote" when both are given and nothing is committed yet."""
+def _budgeted(folder: Path, settings: Any) -> bool:
+    """Whether draws for this budget alone are committed already: the run tops them up itself."""
     from thrifty.campaign.store import Store
 
     store = Store.open(folder, readonly=True)
@@ -101,11 +95,7 @@ def _mode(folder: Path, settings: Any) -> str:
         known = store.settings().get("budget")
     finally:
         store.close()
-    if "budget" in modes and known == settings.plan.budget:
-        return "done"  # the draws are there, and the run tops them up itself
-    if settings.plan.n is None:
-        return "budget"
-    return "quote" if settings.plan.budget and "n" not in modes else "n"
+    return settings.plan.n is None and "budget" in modes and known == settings.plan.budget
 
 
 def _ended(session: Any, status: Any) -> int:
@@ -118,8 +108,6 @@ def _ended(session: Any, status: Any) -> int:
     screen.result({**status.as_dict(), "exit": code})
     if why:
         screen.say(why)
-    if session.target.settings.plan.budget and session.target.settings.plan.n and not status.budget:
-        screen.say("the quote found n within the budget, so n decided the end: see what was spent above")
     observed = "" if session.target.settings.infer.observed else " --observed observed.csv"
     screen.next(f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder}{observed}")
     return code
