@@ -364,6 +364,26 @@ def test_what_was_quoted_is_what_runs(project: Project):
     assert abs(campaign.mean() - chosen["cost_per_run"]) < 5 * error + 0.05 * chosen["cost_per_run"]
 
 
+def test_what_runs_took_is_not_called_the_pilot_s(done: Project):
+    done.toml(("n = 60", 'n = 60\nbudget = "5000 steps"'))
+    typed = done.type("plan")
+    assert typed.code == 0 and "80 runs so far took" in typed.err and "(the pilot took" not in typed.err
+    assert "budget 5000 steps is enough" in typed.err
+
+
+def test_another_penalty_is_no_silent_second_campaign(done: Project):
+    before = done.tree()
+    done.toml(("n = 60", "n = 60\npenalty = 1"))
+    typed = done.type("run")
+    assert typed.code == 2 and "error[A11]" in typed.err and "would add 60 more runs" in typed.err
+    assert {k: v for k, v in done.tree().items() if k != "thrifty.toml"} == {
+        k: v for k, v in before.items() if k != "thrifty.toml"
+    }
+    assert done.type("run", "--add-penalty").code == 0
+    assert json.loads(done.type("status", "--json").out)["done"] == 140
+    assert done.type("run").code == 0, "both are known now"
+
+
 def test_export_to_every_format(done: Project):
     sims = th.Campaign.open("runs/one").simulations()
     for kind in ("npz", "csv", "parquet"):
@@ -416,7 +436,22 @@ def test_replay_gives_the_same_numbers_or_says_so(done: Project):
     assert "the same numbers" in done.type("replay", "41").out
     done.write("model.py", (done.home / "model.py").read_text().replace("0.1 *", "0.2 *"))
     sys.modules.pop("model")
-    assert "OTHER numbers" in done.type("replay", "41").out
+    typed = done.type("replay", "41")
+    assert "OTHER numbers" in typed.out and typed.code == 5
+    assert "why       the simulator changed since: simulate changed" in typed.out
+
+
+def test_replay_says_why_numbers_differ(done: Project):
+    done.toml(("seed = 3", "seed = 4"))
+    typed = done.type("replay", "41")
+    assert typed.code == 5 and "why       seed was 3, thrifty.toml says 4" in typed.out
+
+
+def test_replay_of_a_simulator_with_randomness_of_its_own(project: Project):
+    project.write("model.py", (project.home / "model.py").read_text().replace("rng.normal", "np.random.normal"))
+    assert project.type("plan").code == 0
+    typed = project.type("replay", "7")
+    assert typed.code == 5 and "why       the simulator ignores its seed" in typed.out
 
 
 def test_replay_of_a_program(project: Project):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -299,7 +300,8 @@ def test_infer_with_pilots_only(project: Project):
 def test_a_budget_below_the_pilot(project: Project):
     project.toml(("n = 60", 'budget = "1 steps"'))
     typed = project.type("plan")
-    assert typed.code == 2 and "error[F04]: budget '1 steps' is below what the pilot has cost" in typed.err
+    assert typed.code == 2 and "error[F04]: budget '1 steps' is below what the pilot took already (" in typed.err
+    assert re.search(r"already \([\d.]+ steps\)", typed.err), "the amount has its unit"
 
 
 def test_an_index_that_was_never_planned(done: Project):

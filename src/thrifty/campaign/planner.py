@@ -178,7 +178,7 @@ class Planner:
         spent = self.store.totals()[budget.of] * budget.per_unit
         if spent >= budget.amount:
             raise ConfigError(
-                f"budget {budget.text!r} is below what {_so_far(table)} cost already ({budget.words(spent)})",
+                f"budget {budget.text!r} is below what {_so_far(table)} took already ({budget.words(spent)})",
                 code="F04",
                 fix="a larger budget, or fewer pilots",
             )
@@ -194,7 +194,7 @@ def _so_far(table: Table) -> str:
     """The runs that were paid for, in words: drawn without a predicted cost, they are pilots."""
     done = int(table.done.sum())
     pilots = int((table.done & ~np.isfinite(table.predicted)).sum())
-    return "the pilot has" if pilots == done else f"the {done:,} runs so far have"
+    return "the pilot" if pilots == done else f"{done:,} runs so far"
 
 
 def request_of(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:

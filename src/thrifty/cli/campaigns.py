@@ -27,6 +27,7 @@ class Session:
     screen: Screen
     new: bool  # made by this call
     made: Path  # the outermost folder that was made
+    add_penalty: bool = False  # whether a changed penalty may add runs of its own
 
     def driving(self) -> dict[str, Any]:
         """Arguments that `pilot` and `run` share."""

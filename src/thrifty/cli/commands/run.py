@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,10 @@ Deadline = Annotated[
     str, typer.Option(help='Hard wall-time limit of this call, "40 min"; the rest stays pending.', show_default=False)
 ]
 
+AddPenalty = Annotated[
+    bool, typer.Option("--add-penalty", help="A penalty that changed adds its runs to those of the old one.")
+]
+
 
 def run(
     folder: Folder = None,
@@ -21,6 +26,7 @@ def run(
     workers: Workers = None,
     deadline: Deadline = "",
     accept_changed_simulator: Changed = False,
+    add_penalty: AddPenalty = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -38,6 +44,7 @@ def run(
     _check_deadline(deadline)
     target = configured(folder, config)
     session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
+    session = replace(session, add_penalty=add_penalty)
     pilot(session)
     _commit(session)
     until = deadline or session.run.deadline or None
@@ -52,6 +59,7 @@ def resume(
     workers: Workers = None,
     deadline: Deadline = "",
     accept_changed_simulator: Changed = False,
+    add_penalty: AddPenalty = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -61,7 +69,7 @@ def resume(
     existing(folder, config)
     return run(
         folder, config=config, workers=workers, deadline=deadline, accept_changed_simulator=accept_changed_simulator,
-        quiet=quiet, json=json,
+        add_penalty=add_penalty, quiet=quiet, json=json,
     )  # fmt: skip
 
 
@@ -75,6 +83,7 @@ def _check_deadline(deadline: str) -> None:
 def _commit(session: Any) -> None:
     """Commit the plan of the configuration, or what is missing of it."""
     settings, campaign = session.target.settings, session.campaign
+    _check_same_penalty(session)
     if _budgeted(campaign.folder, settings):
         return
     plan = campaign.plan(n=settings.plan.n, budget=settings.plan.budget or None, **settings.planned())
@@ -83,6 +92,30 @@ def _commit(session: Any) -> None:
     if plan.budget and settings.plan.n is not None:
         until = f"{plan.n:,} runs, or fewer if the budget of {plan.budget} is used before"
     session.screen.step("plan", f"{until}, {chosen}; self-test p = {plan.p_value:.2g}")
+
+
+def _check_same_penalty(session: Any) -> None:
+    """Another penalty adds n runs of its own to the pool: say so before they are paid for."""
+    from thrifty.campaign.planner import request_of
+    from thrifty.campaign.store import Store
+    from thrifty.errors import ConfigError
+
+    settings, folder = session.target.settings, session.campaign.folder
+    store = Store.open(folder, readonly=True)
+    try:
+        known = store.settings().get("plans", {})
+        planned = sum(block["admitted"] for block in store.blocks() if block["mode"] != "pilot")
+    finally:
+        store.close()
+    if session.add_penalty or not planned or request_of(*settings.planned().values(), None) in known:
+        return
+    more = f"{settings.plan.n:,} more runs" if settings.plan.n else "runs until the budget is used"
+    raise ConfigError(
+        f"penalty or mixture changed since {planned:,} runs were planned: this would add {more} under the new one",
+        code="A11",
+        why="draws that were made stay as they are; the pool of both is weighted jointly, and both are paid for",
+        fix="the penalty it was planned with, a new folder, or --add-penalty to have both",
+    )
 
 
 def _budgeted(folder: Path, settings: Any) -> bool:
