@@ -375,7 +375,7 @@ def test_another_penalty_is_no_silent_second_campaign(done: Project):
     before = done.tree()
     done.toml(("n = 60", "n = 60\npenalty = 1"))
     typed = done.type("run")
-    assert typed.code == 2 and "error[A11]" in typed.err and "would add 60 more runs" in typed.err
+    assert typed.code == 2 and "error[A12]" in typed.err and "would add 60 more runs" in typed.err
     assert {k: v for k, v in done.tree().items() if k != "thrifty.toml"} == {
         k: v for k, v in before.items() if k != "thrifty.toml"
     }

@@ -180,13 +180,16 @@ class Driver:
 
         def weight_of(index: int) -> float:
             row = int(np.searchsorted(planned, index))  # the table is in plan order
-            return float(log_weights[row]) if row < len(planned) and planned[row] == index else 0.0
+            return float(log_weights[row]) if row < len(planned) and planned[row] == index else np.nan
 
         cost = table.cost(kind)[done] * scale
         earlier = (cost, log_weights[done], table.status[done] != "ok")
+        ahead = (planned[~done], table.predicted[~done] * scale, log_weights[~done])
         total = int(done.sum()) + len(pending.index)
         shown = budget.amount if budget is not None and budget.of == kind else None
-        return Tally(total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, budget=shown)
+        return Tally(
+            total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, ahead=ahead, budget=shown
+        )
 
 
 def failed_mass(log_weights: Array, failed: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_]) -> float:
