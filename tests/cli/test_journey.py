@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +150,13 @@ def test_any_kind_of_simulator_through_the_same_toml(project: Project, kind: str
     assert (status["done"], status["failed"], status["unit"]) == (60, 0, "steps")
     sims = th.Campaign.open(home / "runs/main").simulations()
     assert sims.ok.all() and sims.x.shape == (60, 2) and np.corrcoef(sims.theta[:, 0], sims.x[:, 0])[0, 1] > 0.5
+
+
+def test_init_quotes_what_toml_would_read_otherwise(project: Project):
+    words = ["./sim", "{a}", 'say "x"', "back\\slash", "{{literal}}"]
+    assert project.type("init", "quoted", "--command", shlex.join(words)).code == 0
+    written = tomllib.loads((project.home / "quoted" / "thrifty.toml").read_text())
+    assert written["simulator"]["command"] == words and list(written["prior"]) == ["a"]
 
 
 def test_init_for_a_command_writes_what_check_reads(project: Project, monkeypatch: pytest.MonkeyPatch):

@@ -191,6 +191,11 @@ USAGE = {
     "init over what is there": (["init"], "A08", "thrifty.toml, model.py, observed.csv exists already"),
     "init twice over": (["init", "new", "--example", "sir", "--command", "x {a}"], "F14", "not both"),
     "init without parameters": (["init", "new", "--command", "./model"], "S09", "mentions no parameter"),
+    "init with half a brace": (["init", "new", "--command", "./m {a"], "S09", "has braces that do not match"),
+    "init with a number": (["init", "new", "--command", "./m {0}"], "S09", "has {0}, not a name in braces"),
+    "init with two words": (["init", "new", "--command", "./m '{a b}'"], "S09", "has {a b}, not a name in braces"),
+    "init with a format": (["init", "new", "--command", "./m {a:.3f}"], "S09", "has {a:.3f}, not a name in braces"),
+    "init without a program": (["init", "new", "--command", "{a} 3"], "S09", "is a parameter and no program"),
     "unknown study": (["reproduce", "tabel1"], "A11", "Did you mean 'table1'?"),
     "quick and full": (["reproduce", "table1", "--quick", "--full"], "F14", "not both"),
 }
@@ -295,6 +300,12 @@ def test_infer_with_pilots_only(project: Project):
     refused(
         project, "infer", code=2, says="A04", message="has 20 pilots and no campaign runs fix: thrifty run runs/one"
     )
+
+
+def test_export_with_pilots_only(project: Project):
+    assert project.type("plan").code == 0
+    refused(project, "export", code=2, says="A04", message="has 20 pilots and no campaign runs why: pilots say what")
+    assert project.type("export", "--allow-incomplete").code == 0
 
 
 def test_a_budget_below_the_pilot(project: Project):

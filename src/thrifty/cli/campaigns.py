@@ -106,6 +106,19 @@ def pilot(session: Session) -> None:
         raise
 
 
+def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "") -> None:
+    """Pilots alone are not a campaign: they only say what a run costs."""
+    now = campaign.status()
+    if now.planned <= now.pilots and not allow_incomplete:
+        error = CampaignError(
+            f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs",
+            code="A04",
+            why=why,
+        )
+        error.exit_code = 2
+        raise error
+
+
 def check_workers(workers: int | None) -> None:
     """Refuse a number that is none, before anything else is read."""
     if workers is not None and workers < 1:
