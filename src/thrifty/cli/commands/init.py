@@ -124,7 +124,8 @@ def _parameters(command: str, parts: list[str]) -> list[str]:
     from thrifty.errors import ConfigError
 
     try:
-        fields = [field[1:] for part in parts for field in string.Formatter().parse(part) if field[1] is not None]
+        found = [field for part in parts for field in string.Formatter().parse(part)]
+        fields = [(name, form, how) for _, name, form, how in found if name is not None]
         problem = ""
     except ValueError as error:
         fields, problem = [], f"has braces that do not match ({error}); write {{{{ for a brace"

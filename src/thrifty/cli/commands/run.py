@@ -107,7 +107,8 @@ def _check_same_penalty(session: Any) -> None:
         planned = sum(block["admitted"] for block in store.blocks() if block["mode"] != "pilot")
     finally:
         store.close()
-    if session.add_penalty or not planned or request_of(*settings.planned().values(), None) in known:
+    asked = settings.planned()
+    if session.add_penalty or not planned or request_of(asked["penalty"], asked["mixture"], None) in known:
         return
     more = f"{settings.plan.n:,} more runs" if settings.plan.n else "runs until the budget is used"
     raise ConfigError(
