@@ -167,9 +167,10 @@ class Planner:
 
     def _target(self, n: int | None, budget: str | None, each: float, table: Table) -> int:
         """Runs to commit: n, of which a budget given as well may admit fewer, or what the budget alone will need."""
-        if n is not None and (budget is None or any(block["mode"] == "budget" for block in self.store.blocks())):
+        limit = self.budget(budget)
+        if n is not None and (limit is None or any(block["mode"] == "budget" for block in self.store.blocks())):
             return n
-        needed = self._draws(self.budget(budget), each, table)  # refuses a budget that is spent before it begins
+        needed = self._draws(limit, each, table)  # refuses a budget that is spent before it begins
         return needed if n is None else n
 
     def _draws(self, budget: Budget | None, each: float, table: Table) -> int:

@@ -117,7 +117,7 @@ class Session:
             ending = driver.run(pending, budget=budget, deadline=deadline)
             if ending != "done" or budget is None:
                 return ending
-            if len(pending.index) and store.totals()[budget.of] == before:
+            if len(pending.index) and store.totals()[budget.of] == before and target is None:
                 raise SimulatorError(
                     f"{len(pending.index):,} runs took nothing from the budget of {budget.text!r}",
                     code="S06",

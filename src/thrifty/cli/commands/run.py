@@ -86,7 +86,9 @@ def _commit(session: Any) -> None:
     _check_same_penalty(session)
     if _budgeted(campaign.folder, settings):
         return
-    plan = campaign.plan(n=settings.plan.n, budget=settings.plan.budget or None, **settings.planned())
+    n, limit = settings.plan.n, settings.plan.budget or None
+    budget, cap = (limit, None) if n is None else (None, limit)
+    plan = campaign.plan(n=n, budget=budget, cap=cap, **settings.planned())
     chosen = "plain sampling" if plan.penalty == "1" else f"penalty {plan.penalty}"
     until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
     if plan.budget and settings.plan.n is not None:
