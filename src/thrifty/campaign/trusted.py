@@ -57,7 +57,8 @@ def _prior(value: Any) -> bool:
         draws, density = (np.asarray(value[key], dtype=np.float64) for key in ("draws", "log_prob"))
     except (LookupError, TypeError, ValueError):
         return False
-    return len(low) == len(high) == dim and draws.shape == (len(density), dim) and density.ndim == 1
+    fits = density.ndim == 1 and draws.shape in ((len(density), dim), (len(density),))
+    return len(low) == len(high) == dim and fits and draws.size == dim * len(density)
 
 
 def _optional_text(value: Any) -> bool:
