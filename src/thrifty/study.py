@@ -8,6 +8,7 @@ A study holds tables and posteriors only; what is dear (draws, diagnosis) is com
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from thrifty.results import Result
 
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
+_METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
 PILOTS = 200  # timed runs of the paper; a fifth of a small campaign, since the cost is all they teach
 
 
@@ -268,9 +270,9 @@ def _made(method: Any, prior: Any) -> Any:
         method = NPE
     made = method(prior) if isinstance(method, type) else method
     if not (hasattr(made, "fit") or hasattr(made, "run")):
-        raise ConfigError(
-            f"method = {method!r} is not a method", code="I01", fix="th.NPE, th.ABC, ... or th.NPE(prior, ...)"
-        )
+        meant = _METHODS.get(re.sub(r"\W|_", "", method).lower()) if isinstance(method, str) else None
+        fix = f"method=th.{meant}, without quotes" if meant else "th.NPE, th.ABC, ... or th.NPE(prior, ...)"
+        raise ConfigError(f"method = {method!r} is not a method", code="I01", fix=fix)
     return made
 
 

@@ -264,6 +264,8 @@ def test_bad_prices():
     [
         (lambda c: c.plan(), "F03"),
         (lambda c: c.plan(n=5, budget="3 h"), "F03"),
+        (lambda c: c.plan(budget="3 h", cap="3 h"), "F03"),
+        (lambda c: c.plan(n=5, cap="40"), "F03"),
         (lambda c: c.plan(n=0), "F11"),
         (lambda c: c.plan(n=2.5), "F11"),
         (lambda c: c.plan(n=5, penalty=1, mixture=True), "G05"),
@@ -451,6 +453,31 @@ def test_draws_that_a_budget_withdrew_stay_withdrawn(tmp_path, cost):
     c.plan(n=within + 7, cost=cost)
     after = c.run(**QUIET)
     assert (after.done, after.not_admitted, after.pending) == (before.done + 3 + 7, before.not_admitted, 0)
+
+
+def test_a_cap_ends_what_n_would_not(tmp_path, cost):
+    """n runs, or fewer if the cap is used before; raised, it goes on to n and no further."""
+    c = make(tmp_path / "c")
+    c.pilot(30, **QUIET)
+    pilots = c.status().spent
+    c.plan(n=200, cap=f"{pilots + 300:g} events", cost=cost)
+    first = c.run(**QUIET)
+    assert 30 < first.done < 230 and first.pending == 0 and pilots + 300 <= first.spent < pilots + 300 + 2 * np.exp(3)
+    assert c.run(**QUIET).done == first.done, "a used cap stays used"
+    c.plan(n=200, cap="1e9 events", cost=cost)
+    assert c.run(**QUIET).done == 230
+    assert c.run(**QUIET).done == 230, "a cap that is not used adds nothing beyond n"
+
+
+def test_a_cap_after_a_budget_alone_counts_its_runs(tmp_path, cost):
+    c = make(tmp_path / "c")
+    c.pilot(30, **QUIET)
+    c.plan(budget=f"{c.status().spent + 300:g} events", cost=cost)
+    before = c.run(**QUIET)
+    n = before.done - 30 + 7
+    assert before.not_admitted > 20
+    c.plan(n=n, cap="1e9 events", cost=cost)
+    assert c.run(**QUIET).done == before.done + 7
 
 
 BROKEN = {"now": False}

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import thrifty as th
+from thrifty.campaign.command import ProgramCrashError
 from thrifty.errors import SimulatorError, ThriftyWarning
 
 
@@ -127,6 +130,60 @@ def test_a_session_of_its_own_does_not_escape(program):
     while time.monotonic() < until and (left := sleeping(mark)):
         time.sleep(0.05)
     assert not left
+
+
+@pytest.mark.parametrize("how", ["time-out", "killed driver"])
+def test_no_folder_of_a_run_is_left_behind(program, tmp_path, monkeypatch, how):
+    scratch, begun = tmp_path / "scratch", tmp_path / "begun"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    path = program(
+        f"import time\nopen('big', 'w').write('x' * 100_000)\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)"
+    )
+    settings = {"time_limit": 1.0, "on_timeout": "restrict"} if how == "time-out" else {}
+    script = tmp_path / "driver.py"
+    script.write_text(
+        f"import thrifty as th\ncommand = th.Command([{path!r}])\n"
+        f"th.simulate(command, [[1.0], [2.0]], workers=2, progress='quiet', **{settings!r})\n"
+    )
+    driver = subprocess.Popen([sys.executable, str(script)], stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    assert list(scratch.rglob("big")), "the run must have written into a folder of its own"
+    if how == "killed driver":
+        driver.kill()
+    driver.wait(timeout=60)
+    until = time.monotonic() + 10
+    while (left := list(scratch.rglob("big"))) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not left and not [entry for entry in scratch.iterdir() if entry.name.startswith("thrifty-")]
+
+
+def test_a_program_that_ends_leaves_its_siblings_alone(program):
+    """Two programs at once in one run, and one that the worker keeps from run to run."""
+    slow = th.Command([program("import time\ntime.sleep(0.5)\nprint(1)", "slow")])
+    fast = th.Command([program("print(2)", "fast")])
+    kept = []
+
+    def simulate(theta, seed):
+        if not kept:
+            kept.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+        with ThreadPoolExecutor(2) as pool:
+            both = [pool.submit(command, theta, seed) for command in (slow, fast)]
+            total = sum(float(np.sum(one.result().x)) for one in both)
+        kept[0].stdin.write(b"4\n")
+        kept[0].stdin.flush()
+        return total + float(kept[0].stdout.readline())
+
+    sims = th.simulate(simulate, [[1.0], [2.0], [3.0]], workers=1, progress="quiet")
+    assert sims.ok.all() and sims.x.ravel().tolist() == [7.0] * 3
+
+
+def test_a_signal_without_a_name_is_a_crash_too(program):
+    path = program("os.kill(os.getpid(), 36)")
+    with pytest.raises(ProgramCrashError, match="killed by signal 36"):
+        th.Command([path])(np.array([1.0]), 0)
 
 
 def sleeping(mark):

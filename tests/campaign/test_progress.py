@@ -19,17 +19,18 @@ from thrifty.campaign.tally import Tally
 from thrifty.campaign.task import Outcome
 
 
-def watched(mode, n=40):
+def watched(mode, n=40, *, predicted=True, done=20):
     """Half of a job watched in a mode; what it wrote."""
     rng = np.random.default_rng(0)
     theta = rng.random((n, 1))
     cost = np.exp(3 * theta[:, 0])
     schedule = Schedule(np.arange(n), theta, predicted=cost)
     stream = io.StringIO()
-    tally = Tally(n, weight_of=lambda i: float(1.5 * theta[i, 0]))
+    weights = 1.5 * theta[:, 0]
+    tally = Tally(n, weight_of=lambda i: float(weights[i]), ahead=(np.arange(n), cost, weights) if predicted else None)
     with watcher(mode, tally=tally, stream=stream) as watching:
         watching.every = 0.0
-        for _ in range(n // 2):
+        for _ in range(done):
             (task,) = schedule.take(seconds=0, slots=2)
             outcome = Outcome(task.index, "ok", task.theta, float(cost[task.index]), float(cost[task.index]))
             schedule.learn(outcome, task.predicted)
@@ -42,7 +43,32 @@ def test_plain_lines_say_everything():
     last = text.splitlines()[-1]
     for words in ("% of cost", "20/40 runs", "2 busy", "spent", "left", "ETA", "failed 0 (0% of prior mass)"):
         assert words in last
-    assert "saved so far" in last and "per effective run" in last
+    assert "the whole plan saves" in last and "per effective run" in last
+
+
+def test_what_is_saved_does_not_depend_on_who_finished_first():
+    """Predictions are exact here, so the figure is that of the end from the first run on."""
+    figures = [json.loads(line) for line in watched("json", done=40)[0].splitlines()]
+    assert figures[0]["done"] == 1 and figures[-1]["done"] == 40
+    for early in figures:
+        for key in ("saved_amount", "saved_share", "saved_per_effective"):
+            assert early[key] == pytest.approx(figures[-1][key])
+    theta = np.random.default_rng(0).random((40, 1))
+    cost, weights = np.exp(3 * theta[:, 0]), np.exp(1.5 * theta[:, 0])
+    assert figures[-1]["saved_share"] == pytest.approx(1 - cost.mean() / (weights @ cost / weights.sum()))
+
+
+def test_without_predictions_nothing_is_said_before_the_end():
+    figures = [json.loads(line) for line in watched("json", done=40, predicted=False)[0].splitlines()]
+    assert all("saved_amount" not in early for early in figures if early["done"] < 40)
+    assert "saved_amount" in figures[-1]
+
+
+def test_the_last_figures_are_as_far_as_it_came():
+    """After Ctrl-C half is done, not all."""
+    *_, before, last = [json.loads(line) for line in watched("json")[0].splitlines()]
+    assert last["share"] == before["share"] < 1 and last["done"] == 20
+    assert json.loads(watched("json", done=40)[0].splitlines()[-1])["share"] == 1.0
 
 
 def test_json_lines():

@@ -6,11 +6,13 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +152,13 @@ def test_any_kind_of_simulator_through_the_same_toml(project: Project, kind: str
     assert sims.ok.all() and sims.x.shape == (60, 2) and np.corrcoef(sims.theta[:, 0], sims.x[:, 0])[0, 1] > 0.5
 
 
+def test_init_quotes_what_toml_would_read_otherwise(project: Project):
+    words = ["./sim", "{a}", 'say "x"', "back\\slash", "{{literal}}"]
+    assert project.type("init", "quoted", "--command", shlex.join(words)).code == 0
+    written = tomllib.loads((project.home / "quoted" / "thrifty.toml").read_text())
+    assert written["simulator"]["command"] == words and list(written["prior"]) == ["a"]
+
+
 def test_init_for_a_command_writes_what_check_reads(project: Project, monkeypatch: pytest.MonkeyPatch):
     assert project.type("init", "mine", "--command", "./sim {rate} {seed}").code == 0
     monkeypatch.chdir("mine")
@@ -250,6 +259,32 @@ def test_a_budget_that_is_enough_is_exit_0(project: Project):
     assert typed.code == 0 and "80 of 80 runs done" in typed.out
 
 
+def test_a_budget_holds_although_the_quote_was_wrong(project: Project):
+    """Pilots that are cheap by chance, or a machine that slows down: n was within the budget, and then it is not."""
+    model = (project.home / "model.py").read_text()
+    dearer = model.replace("cost=float", "cost=(1 if PILOT.exists() else 4) * float").replace(
+        "import numpy", "from pathlib import Path\nPILOT = Path(__file__).with_name('cheap')\nimport numpy"
+    )
+    project.write("model.py", dearer)
+    project.write("cheap", "")
+    project.toml(("n = 60", 'n = 200\nbudget = "1500 steps"'))
+    quoted = project.type("plan")
+    assert "budget 1500 steps is enough" in quoted.err
+    (project.home / "cheap").unlink()
+    typed = project.type("run", "--accept-changed-simulator")
+    assert "200 runs, or fewer if the budget of 1500 steps is used before" in typed.err
+    status = json.loads(project.type("status", "--json").out)
+    # what is admitted at once, a tenth of what is left by predictions four times too low, may pass it; n would not stop
+    assert 1500 <= status["spent"] < 1500 + 4 * (150 + np.exp(3))
+    assert typed.code == 3 and "the budget of 1500 steps ended after" in typed.err
+    again = project.type("run", "--accept-changed-simulator")
+    assert again.code == 3 and json.loads(project.type("status", "--json").out)["spent"] == status["spent"]
+    project.toml(("n = 60", 'n = 200\nbudget = "200000 steps"'))
+    assert project.type("run", "--accept-changed-simulator").code == 0
+    status = json.loads(project.type("status", "--json").out)
+    assert status["done"] == 220 and status["spent"] > 2500, "without the budget all of this would have been spent"
+
+
 def test_failed_prior_mass_is_exit_4(project: Project):
     project.write("model.py", """
         import numpy as np
@@ -338,6 +373,26 @@ def test_what_was_quoted_is_what_runs(project: Project):
     assert abs(campaign.mean() - chosen["cost_per_run"]) < 5 * error + 0.05 * chosen["cost_per_run"]
 
 
+def test_what_runs_took_is_not_called_the_pilot_s(done: Project):
+    done.toml(("n = 60", 'n = 60\nbudget = "5000 steps"'))
+    typed = done.type("plan")
+    assert typed.code == 0 and "80 runs so far took" in typed.err and "(the pilot took" not in typed.err
+    assert "budget 5000 steps is enough" in typed.err
+
+
+def test_another_penalty_is_no_silent_second_campaign(done: Project):
+    before = done.tree()
+    done.toml(("n = 60", "n = 60\npenalty = 1"))
+    typed = done.type("run")
+    assert typed.code == 2 and "error[A12]" in typed.err and "would add 60 more runs" in typed.err
+    assert {k: v for k, v in done.tree().items() if k != "thrifty.toml"} == {
+        k: v for k, v in before.items() if k != "thrifty.toml"
+    }
+    assert done.type("run", "--add-penalty").code == 0
+    assert json.loads(done.type("status", "--json").out)["done"] == 140
+    assert done.type("run").code == 0, "both are known now"
+
+
 def test_export_to_every_format(done: Project):
     sims = th.Campaign.open("runs/one").simulations()
     for kind in ("npz", "csv", "parquet"):
@@ -390,7 +445,22 @@ def test_replay_gives_the_same_numbers_or_says_so(done: Project):
     assert "the same numbers" in done.type("replay", "41").out
     done.write("model.py", (done.home / "model.py").read_text().replace("0.1 *", "0.2 *"))
     sys.modules.pop("model")
-    assert "OTHER numbers" in done.type("replay", "41").out
+    typed = done.type("replay", "41")
+    assert "OTHER numbers" in typed.out and typed.code == 5
+    assert "why       the simulator changed since: simulate changed" in typed.out
+
+
+def test_replay_says_why_numbers_differ(done: Project):
+    done.toml(("seed = 3", "seed = 4"))
+    typed = done.type("replay", "41")
+    assert typed.code == 5 and "why       seed was 3, thrifty.toml says 4" in typed.out
+
+
+def test_replay_of_a_simulator_with_randomness_of_its_own(project: Project):
+    project.write("model.py", (project.home / "model.py").read_text().replace("rng.normal", "np.random.normal"))
+    assert project.type("plan").code == 0
+    typed = project.type("replay", "7")
+    assert typed.code == 5 and "why       the simulator ignores its seed" in typed.out
 
 
 def test_replay_of_a_program(project: Project):

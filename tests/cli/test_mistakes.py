@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from pathlib import Path
 
@@ -190,6 +191,11 @@ USAGE = {
     "init over what is there": (["init"], "A08", "thrifty.toml, model.py, observed.csv exists already"),
     "init twice over": (["init", "new", "--example", "sir", "--command", "x {a}"], "F14", "not both"),
     "init without parameters": (["init", "new", "--command", "./model"], "S09", "mentions no parameter"),
+    "init with half a brace": (["init", "new", "--command", "./m {a"], "S09", "has braces that do not match"),
+    "init with a number": (["init", "new", "--command", "./m {0}"], "S09", "has {0}, not a name in braces"),
+    "init with two words": (["init", "new", "--command", "./m '{a b}'"], "S09", "has {a b}, not a name in braces"),
+    "init with a format": (["init", "new", "--command", "./m {a:.3f}"], "S09", "has {a:.3f}, not a name in braces"),
+    "init without a program": (["init", "new", "--command", "{a} 3"], "S09", "is a parameter and no program"),
     "unknown study": (["reproduce", "tabel1"], "A11", "Did you mean 'table1'?"),
     "quick and full": (["reproduce", "table1", "--quick", "--full"], "F14", "not both"),
 }
@@ -252,6 +258,15 @@ def test_a_damaged_store_and_its_repair(done: Project):
     assert done.type("run").code == 0 and done.type("verify").code == 0
 
 
+def test_a_deleted_store_and_its_repair(done: Project):
+    (done.home / "runs/one/store.sqlite").unlink()
+    for command in ("run", "status"):
+        refused(done, command, code=7, says="V03", message="all results of its 80 planned runs")
+    mended = done.type("verify", "--repair")
+    assert mended.code == 0 and "thrifty run runs/one" in mended.err
+    assert done.type("run", "--quiet").code == 0
+
+
 def test_a_newer_store(done: Project):
     with sqlite3.connect("runs/one/store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")
@@ -287,10 +302,17 @@ def test_infer_with_pilots_only(project: Project):
     )
 
 
+def test_export_with_pilots_only(project: Project):
+    assert project.type("plan").code == 0
+    refused(project, "export", code=2, says="A04", message="has 20 pilots and no campaign runs why: pilots say what")
+    assert project.type("export", "--allow-incomplete").code == 0
+
+
 def test_a_budget_below_the_pilot(project: Project):
     project.toml(("n = 60", 'budget = "1 steps"'))
     typed = project.type("plan")
-    assert typed.code == 2 and "error[F04]: budget '1 steps' is below what the pilot has cost" in typed.err
+    assert typed.code == 2 and "error[F04]: budget '1 steps' is below what the pilot took already (" in typed.err
+    assert re.search(r"already \([\d.]+ steps\)", typed.err), "the amount has its unit"
 
 
 def test_an_index_that_was_never_planned(done: Project):

@@ -182,6 +182,39 @@ def test_a_suspended_worker_is_neither_late_nor_expensive():
     assert sims.ok.all() and (sims.cost < 1.0).all()
 
 
+@pytest.mark.parametrize("who", ["both", "driver"])
+def test_a_suspended_driver_makes_no_run_late_or_cheap(tmp_path, who):
+    """Driver and worker stopped for five seconds under a limit of 3.5: no time-out, and the pause is no cost.
+
+    The driver alone (Ctrl-Z): its worker went on, and what it took is what it took.
+    """
+    script, begun = tmp_path / "driver.py", tmp_path / "begun"
+    script.write_text(
+        "import os, time, thrifty as th\n"
+        "def busy(theta):\n"
+        f"    open({str(begun)!r}, 'w').write(str(os.getpid()))\n"
+        "    until = time.process_time() + 0.5\n"
+        "    while time.process_time() < until:\n"
+        "        pass\n"
+        "    return theta\n"
+        "limit = dict(time_limit=3.5, on_timeout='restrict')\n"
+        "sims = th.simulate(busy, [[1.0]], workers=1, cost='wall', progress='quiet', **limit)\n"
+        "print(sims.status[0], sims.cost[0])\n"
+    )
+    driver = subprocess.Popen([scenario.sys.executable, str(script)], stdout=subprocess.PIPE, text=True)
+    while not (begun.exists() and begun.read_text()):
+        assert driver.poll() is None
+        time.sleep(0.02)
+    stopped = [driver.pid] if who == "driver" else [driver.pid, int(begun.read_text())]
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    time.sleep(5.0 if who == "both" else 1.5)
+    for pid in reversed(stopped):
+        os.kill(pid, signal.SIGCONT)
+    status, wall = driver.communicate(timeout=60)[0].split()
+    assert status == "ok" and 0.4 <= float(wall) < 3.5
+
+
 def test_jumps_of_the_wall_clock_change_nothing(monkeypatch):
     real, jumps = time.time, iter(np.tile([86400.0, -86400.0, 3e8], 100_000))
     monkeypatch.setattr(time, "time", lambda: real() + next(jumps))
@@ -283,6 +316,24 @@ def test_garbage_in_a_lane_is_the_death_of_that_worker():
     with pytest.warns(ThriftyWarning, match="3 crashed"):
         sims = th.simulate(babbling, theta, workers=2, progress="quiet")
     assert sims.status[theta[:, 0] > 0.95].tolist() == ["crashed"] * 3 and sims.ok[:57].all()
+
+
+def wandering(theta, rng):
+    """Makes a folder, works in it and stays there; half the runs fail there."""
+    os.makedirs("below", exist_ok=True)
+    os.chdir("below")
+    if theta[0] > 0.5:
+        raise ValueError("lost")
+    return float(os.getcwd().count("below"))
+
+
+@pytest.mark.parametrize("engine", [th.Inline(), th.Processes(1)])
+def test_a_run_that_changes_its_directory_is_alone_in_that(tmp_path, monkeypatch, engine):
+    monkeypatch.chdir(tmp_path)
+    with pytest.warns(ThriftyWarning, match="4 of 8 runs failed"):
+        sims = th.simulate(wandering, np.tile([[0.0], [1.0]], (4, 1)), engine=engine, progress="quiet")
+    assert sims.x[sims.ok].ravel().tolist() == [1.0] * 4, "each run must begin where the first began"
+    assert os.getcwd() == str(tmp_path)
 
 
 def unsendable(theta, rng):

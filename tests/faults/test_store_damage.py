@@ -228,6 +228,34 @@ def test_a_flipped_version_is_damage_and_is_mended(finished, tmp_path, version):
     assert survives(folder, finished[1], mend=True)
 
 
+def test_a_store_that_was_deleted(finished, tmp_path):
+    """Its copy of the plan is no empty folder: nothing begins anew over it, and the same plan can be had again."""
+    folder = damage(finished, tmp_path, lambda data: data)
+    (folder / "store.sqlite").unlink()
+    before = (folder / "frozen.json").read_bytes()
+    for call in (lambda: th.Campaign.open(folder), lambda: scenario.campaign(folder)):
+        with pytest.raises(CampaignError) as caught:
+            call()
+        assert caught.value.code == "V03" and "all results of its 220 planned runs" in caught.value.what
+        assert "th.Campaign.mend(folder)" in caught.value.fix and "backup" in caught.value.fix
+    assert (folder / "frozen.json").read_bytes() == before and not (folder / "store.sqlite").exists()
+    found = th.Campaign.mend(folder)
+    assert found.repaired and "all results" in str(found) and len(found.damaged_plan) == 220
+    assert scenario.campaign(folder).status().pending == 220
+    scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
+    assert scenario.final_hash(folder) == finished[1]
+
+
+def test_neither_store_nor_copy_can_be_read(finished, tmp_path):
+    folder = damage(finished, tmp_path, lambda data: data)
+    (folder / "store.sqlite").unlink()
+    (folder / "frozen.json").write_text("[")
+    for call in (lambda: th.Campaign.mend(folder), lambda: th.Campaign.mend(folder, scenario.PRIOR)):
+        with pytest.raises(CampaignError, match=r"frozen.json .*damaged") as caught:
+            call()
+        assert caught.value.code == "V03" and "backup" in caught.value.fix
+
+
 def test_damage_names_the_indices(finished, tmp_path):
     def spoil(data):
         return data

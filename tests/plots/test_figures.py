@@ -92,6 +92,29 @@ def test_density_integrates_to_one_inside_bounds(rng):
     assert np.trapezoid(curve, grid) == pytest.approx(1.0, abs=2e-3)
 
 
+def test_no_density_is_drawn_beyond_the_bounds(rng):
+    """Draws that pile up at a bound, on axes that a truth beyond it widens: nothing where the prior has none."""
+    grid = np.linspace(-1.0, 2.0, 3001)
+    values = rng.beta(0.7, 2.0, 3000)
+    curve = density(values, np.full(3000, 1 / 3000), grid, (0.0, 1.0))
+    outside = (grid < 0) | (grid > 1)
+    assert (curve[outside] == 0).all() and curve[grid == 0.0] > 0.5
+    assert abs(np.trapezoid(curve[~outside], grid[~outside]) - 1) < 0.01
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
+    draws = np.column_stack([values, 1 - values])
+    pairs = th.plots.pairs(draws, prior=prior, truth=[-0.5, 1.5])
+    marginals = th.plots.marginals({"a": draws}, prior=prior, truth=[-0.5, 1.5])
+    seen = 0
+    for ax in [*(ax for ax in pairs.axes if ax.get_lines()), *marginals.axes]:
+        for line in ax.get_lines():
+            x, y = (np.asarray(data, dtype=float) for data in line.get_data())
+            if len(x) < 100:  # the truth itself
+                continue
+            seen += 1
+            assert (y[(x < 0) | (x > 1)] == 0).all() and ((x < 0) | (x > 1)).any() and y.max() > 0
+    assert seen == 8, "posterior and prior of two parameters in two figures"
+
+
 def test_cost_figures(rng, runs, tmp_path):
     pilot = PRIOR.sample(30, rng)
     figure = rendered(plots.cost_surface(cost, PRIOR, pilot=pilot, seconds=cost(pilot)), tmp_path)

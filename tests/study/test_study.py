@@ -102,6 +102,8 @@ BAD = {
     "words": (["blue"], th.ABC, DataError, "D01"),
     "NaN": ([1.0, np.nan], th.ABC, DataError, "not finite at position 1"),
     "no method": ([1.0], object(), ConfigError, "I01"),
+    "a name for a method": ([1.0], "abc", ConfigError, "method=th.ABC, without quotes"),
+    "a name with a dash": ([1.0], "smc-abc", ConfigError, "method=th.SMCABC, without quotes"),
 }
 
 

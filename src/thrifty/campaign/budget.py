@@ -15,6 +15,7 @@ from typing import Literal
 
 import numpy as np
 
+from thrifty.campaign.tally import amount as shown
 from thrifty.campaign.task import Outcome
 from thrifty.errors import ConfigError
 from thrifty.types import Array
@@ -95,6 +96,16 @@ class Budget:
         if price.unit != word:
             raise ConfigError(f"budget {text!r} is in {word}, the price in {price.unit}", code="C07")
         return cls(amount, price.of, price.per_second, text)
+
+    def words(self, value: float) -> str:
+        """An amount of it for people, in its own unit.
+
+        Example:
+            >>> Budget.read("2 cpu-h").words(5400), Budget.read("600 steps", unit="steps").words(12.0)
+            ('1.5 h', '12 steps')
+        """
+        word = _split(self.text, "budget")[1]
+        return shown(value, "s" if _time_unit(word)[1] is not None else word)
 
     def spent_on(self, outcome: Outcome) -> float:
         """What one run took from the budget."""

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.budget import Price, seconds
-from thrifty.campaign.drive import Pending
 from thrifty.campaign.failure_map import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.identity import check_same, describe_prior, readable_prior
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import checked_limit
 from thrifty.campaign.lock import FolderLock
+from thrifty.campaign.pending import Pending
 from thrifty.campaign.plan import Plan
 from thrifty.campaign.planner import cost_kind, unit_of
 from thrifty.campaign.progress import ProgressMode
@@ -142,6 +142,7 @@ class Campaign:
         n: int | None = None,
         *,
         budget: str | None = None,
+        cap: str | None = None,
         penalty: Any = None,
         mixture: Any = None,
         refit: bool = False,
@@ -155,21 +156,22 @@ class Campaign:
         Args:
             n: Runs under this plan, besides the pilot.
             budget: "2 cpu-h", "40 min", "200 eur" with a price; pilots count.
+            cap: With n, a budget as well: whichever comes first ends the runs.
             penalty: A number k or a penalty; the square root of cost when left out.
             mixture: True for powers 0, 1/2, 1, 2 in equal shares, or the powers.
             refit: Fit the cost again, from all runs, as a new component.
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
                 the reported unit), of which a fit to prior draws is frozen.
         """
-        if (n is None) == (budget is None):
-            raise ConfigError("plan by n= or by budget=, one of them", code="F03")
+        if (n is None) == (budget is None) or (cap is not None and n is None):
+            raise ConfigError("plan by n= (with cap= at will) or by budget=, one of them", code="F03")
         if n is not None:
             check_count(n, "plan")
         if penalty is not None and mixture is not None:
             raise ConfigError("give penalty= or mixture=, not both", code="G05")
         with self.session.writing() as (store, settings):
             return self.session.planner(store, settings).plan(
-                n, budget, penalty=penalty, mixture=mixture, cost=cost, refit=refit
+                n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit
             )
 
     def run(

@@ -8,7 +8,6 @@ running in the background is ended with it.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import hashlib
 import os
 import shutil
@@ -22,15 +21,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from thrifty.campaign.leftovers import MARK, adopt_orphans, end_group, end_marked
 from thrifty.campaign.outputs import PARSERS, Format
-from thrifty.campaign.warden import ROUNDS, descendants
 from thrifty.errors import SimulatorError
 from thrifty.types import Array
 
 Parser = Callable[[str, Path], Any]
 _STDERR = 2000  # characters of stderr kept for a failed run
-_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER: orphans of the program become ours, so that they can be ended
-_worker = {"pid": -1}  # the process id, in a worker process
+_worker: dict[str, Any] = {"pid": -1, "scratch": None}  # process id and folder for runs, in a worker process
 
 
 class ProgramCrashError(Exception):
@@ -93,7 +91,8 @@ class Command:
 
     def __call__(self, theta: Array, seed: int) -> Any:
         """One run."""
-        with tempfile.TemporaryDirectory(prefix="thrifty-") as folder:
+        scratch = _worker["scratch"] if _in_worker() else None
+        with tempfile.TemporaryDirectory(prefix="thrifty-", dir=scratch) as folder:
             stdout = self._execute(self._filled(theta, seed), Path(folder))
             source: bytes = stdout
             if self.file is not None:
@@ -138,9 +137,10 @@ class Command:
             raise SimulatorError(f"no parameter named {missing} for the command", code="S09") from None
 
     def _execute(self, arguments: list[str], folder: Path) -> bytes:
-        alone = _worker["pid"] != os.getpid()  # not in a worker: a session of its own keeps Ctrl-C away
+        alone = not _in_worker()  # a session of its own keeps Ctrl-C away
         if not alone:
-            _adopt_orphans()
+            adopt_orphans()
+        mark = f"{os.environ.get(MARK, '')}:{folder}"
         with open(folder / ".stderr", "w+b") as errors, open(folder / ".stdout", "w+b") as out:
             process = subprocess.Popen(
                 arguments,
@@ -148,14 +148,14 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=errors,
-                env={**os.environ, **dict(self.environment)},
+                env={**os.environ, **dict(self.environment), MARK: mark},
                 start_new_session=alone,
             )
             try:
                 _, status, usage = os.wait4(process.pid, 0)
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
-                _end_rest(process.pid, alone=alone)
+                end_group(process.pid) if alone else end_marked(mark)
             _note_memory(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
             out.seek(0)
             if process.returncode != 0:
@@ -168,9 +168,7 @@ class Command:
         text = errors.read().decode("utf-8", "replace").strip()
         last = text.splitlines()[-1] if text else "nothing on stderr"
         if code < 0:
-            return ProgramCrashError(
-                f"{self._label} was killed by {signal.Signals(-code).name}; stderr: {text or last}"
-            )
+            return ProgramCrashError(f"{self._label} was killed by {_signal_name(-code)}; stderr: {text or last}")
         return SimulatorError(f"{self._label} exited with {code}; last stderr line: {last!r}\n{text}", code="S10")
 
 
@@ -199,33 +197,22 @@ def _absolute(argument: str) -> str:
     return os.path.abspath(argument) if "{" not in argument and os.path.isfile(argument) else argument
 
 
-def in_worker() -> None:
-    """Called by a worker process, which leads its own session: all that programs leave behind is its to end."""
-    _worker["pid"] = os.getpid()
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):  # most real-time signals have no name
+        return signal.Signals(number).name
+    return f"signal {number}"
 
 
-def _adopt_orphans() -> None:
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+def in_worker(scratch: str) -> None:
+    """Called by a worker process, which leads its own session: all that programs leave behind is its to end.
+
+    The folders of its runs are made in `scratch`, which the driver removes with the worker.
+    """
+    _worker.update(pid=os.getpid(), scratch=scratch)
 
 
-def _end_rest(pid: int, *, alone: bool) -> None:
-    """End what the program left running."""
-    if alone:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)
-        return
-    for _ in range(ROUNDS):  # the children of those that are ended become ours
-        family = descendants(os.getpid())
-        for child in family:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
-        for child in family:
-            with contextlib.suppress(ChildProcessError):  # a grandchild is reaped in the next round, when it is ours
-                os.waitpid(child, 0)
-        if not family:
-            return
+def _in_worker() -> bool:
+    return _worker["pid"] == os.getpid()
 
 
 def _note_memory(size: int) -> None:

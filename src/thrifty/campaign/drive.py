@@ -16,57 +16,17 @@ from thrifty.campaign.failures import describe_where
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
 from thrifty.campaign.loop import Ending, Loop, all_failed
+from thrifty.campaign.pending import Pending
 from thrifty.campaign.progress import ProgressMode, watcher
 from thrifty.campaign.reading import Table, known_shape, read_table
 from thrifty.campaign.recorder import Recorder
-from thrifty.campaign.rows import read_theta
 from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import GATE, not_deterministic
 from thrifty.campaign.store import Store
 from thrifty.campaign.tally import Tally
 from thrifty.campaign.task import CostKind, Engine, Job, Outcome
-from thrifty.errors import CampaignError, DamagedStoreError, SimulatorError, warn
+from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.types import Array
-
-
-@dataclass(frozen=True)
-class Pending:
-    """Planned runs without a result: first those that will be completed, then, under a budget, the others in order."""
-
-    index: npt.NDArray[np.int64]
-    theta: Array
-    predicted: Array
-    must: int
-    blocks: frozenset[int] = frozenset()
-
-    @classmethod
-    def of(cls, store: Store, dim: int, *, modes: tuple[str, ...], withdrawn: bool = True) -> Pending:
-        """Pending runs of the blocks with these modes; without `withdrawn`, no draws that a budget did not admit."""
-        blocks = {block["id"]: block for block in store.blocks() if block["mode"] in modes}
-        most = min(sum(block["n"] for block in blocks.values()), store.planned())
-        index, theta, predicted = np.zeros(most, dtype=np.int64), np.zeros((most, dim)), np.full(most, np.nan)
-        admitted, damaged, n = np.zeros(most, dtype=bool), [], 0
-        for row in store.plan_rows(pending=True):
-            block = blocks.get(row[1])
-            inside = block is not None and row[0] - block["first"] < block["admitted"]
-            if block is None or not (inside or withdrawn or block["mode"] != "budget"):
-                continue
-            values = read_theta(row, dim)
-            if values is None or n == most:
-                damaged.append(row[0])
-                continue
-            index[n], theta[n], predicted[n] = row[0], values, np.nan if row[4] is None else row[4]
-            admitted[n] = inside
-            n += 1
-        if damaged:
-            raise DamagedStoreError(
-                f"{len(damaged)} planned runs of {store.folder} fail their checksum (first {damaged[0]})",
-                code="V03",
-                fix="verify(repair=True) draws them again",
-            )
-        order = np.argsort(~admitted[:n], kind="stable")
-        must = int(admitted[:n].sum())
-        return cls(index[order], theta[order], predicted[order], must=must, blocks=frozenset(blocks))
 
 
 @dataclass
@@ -220,13 +180,16 @@ class Driver:
 
         def weight_of(index: int) -> float:
             row = int(np.searchsorted(planned, index))  # the table is in plan order
-            return float(log_weights[row]) if row < len(planned) and planned[row] == index else 0.0
+            return float(log_weights[row]) if row < len(planned) and planned[row] == index else np.nan
 
         cost = table.cost(kind)[done] * scale
         earlier = (cost, log_weights[done], table.status[done] != "ok")
+        ahead = (planned[~done], table.predicted[~done] * scale, log_weights[~done])
         total = int(done.sum()) + len(pending.index)
         shown = budget.amount if budget is not None and budget.of == kind else None
-        return Tally(total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, budget=shown)
+        return Tally(
+            total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, ahead=ahead, budget=shown
+        )
 
 
 def failed_mass(log_weights: Array, failed: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_]) -> float:

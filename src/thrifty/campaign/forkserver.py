@@ -7,6 +7,7 @@ import io
 import os
 import subprocess
 import sys
+import tempfile
 from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess, set_spawning_popen
 from pathlib import Path
@@ -75,7 +76,8 @@ class Warden:
     def __init__(self) -> None:
         start_forkserver()
         reader, self.writer = CONTEXT.Pipe(duplex=False)
-        command = [sys.executable, "-I", "-S", str(Path(warden.__file__))]
+        self.scratch = tempfile.mkdtemp(prefix="thrifty-")  # for what runs write; the warden removes it
+        command = [sys.executable, "-I", "-S", str(Path(warden.__file__)), self.scratch]
         self._process = subprocess.Popen(command, stdin=reader.fileno(), start_new_session=True)
         reader.close()
 

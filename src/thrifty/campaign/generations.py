@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.campaign.drive import Pending
 from thrifty.campaign.interrupts import Interrupts
+from thrifty.campaign.pending import Pending
 from thrifty.campaign.planner import PRIOR, cost_kind, drawn, unit_of
 from thrifty.campaign.reading import read_table
 from thrifty.campaign.seeds import coin

@@ -14,6 +14,8 @@ Dropping slow runs conditions the posterior on being fast. A limit therefore nee
 
 from __future__ import annotations
 
+import functools
+import json
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -73,6 +75,20 @@ def checked_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit
             )
         return None
     return TimeLimit(time_limit, on_timeout)  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=64)
+def read_policy(text: str) -> TimeLimit | None:
+    """The limit under which a run was, as the store has it; None where that is none of ours.
+
+    Example:
+        >>> read_policy('{"seconds": 60.0, "on_timeout": "stop", "share": 0.25}'), read_policy("[]")
+        (TimeLimit(seconds=60.0, on_timeout='stop', share=0.25), None)
+    """
+    try:
+        return TimeLimit(**json.loads(text))
+    except (TypeError, ValueError, RecursionError, ConfigError):
+        return None
 
 
 def lazy_log_factor(status: np.ndarray, wall: Array, *, cut: Array, limit: Array, share: float) -> Array:

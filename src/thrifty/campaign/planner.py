@@ -50,12 +50,12 @@ class Planner:
         table = read_table(self.store, dim=self.prior.dim, outputs=False)
         known: dict[str, int] = self.settings.get("plans", {})
         given = None if cost is None else planning.frozen(cost, self.prior, unit=self._measured_unit)
-        request = _request(penalty, mixture, given)
+        request = request_of(penalty, mixture, given)
         part = None if refit else known.get(request)
         fitted, proposal, trade = self._proposal(table, part, given, penalty=penalty, mixture=mixture)
         p_value = planning.self_check(proposal, seed=self.settings["seed"])
         each = trade.prior_cost if proposal is None else proposal.expected_cost
-        target = n if n is not None else self._draws(self.budget(budget), each, table)
+        target = self._target(n, budget, each, table)
         with self.store.together():
             if part is None:
                 part = self._new_part(proposal)
@@ -63,10 +63,11 @@ class Planner:
             if target > have:
                 mode = "n" if budget is None else "budget"
                 self.commit(part, target - have, mode=mode, proposal=proposal, fitted=fitted)
-            again = {} if proposal is None else {_request(penalty, mixture, None): part}  # without the cost: this one
+            again = {} if proposal is None else {request_of(penalty, mixture, None): part}  # without the cost: this one
             self.store.put("plans", {**known, **again, request: part})
             self.store.put("cost_model", fitted.to_dict())
             self.store.put("budget", budget)
+            self.store.put("target", None if n is None or budget is None else [part, n])
         _, scale = cost_kind(self.settings, self.price)
         return planning.quote(
             proposal,
@@ -115,6 +116,8 @@ class Planner:
         budgeted = [block for block in self.store.blocks() if block["mode"] == "budget"]
         if not budgeted or self.store.totals()[budget.of] * budget.per_unit >= budget.amount:
             return False
+        if self.settings.get("target") is not None:  # a number of runs was asked for as well, and they are there
+            return False
         part = budgeted[-1]["part"]
         proposal = rebuilt(self.store, part, self.prior)
         fitted = Frozen(self.store.parts()[part][1]).cost if proposal is not None else None
@@ -162,13 +165,21 @@ class Planner:
         )
         return fitted, None, trade
 
+    def _target(self, n: int | None, budget: str | None, each: float, table: Table) -> int:
+        """Runs to commit: n, of which a budget given as well may admit fewer, or what the budget alone will need."""
+        limit = self.budget(budget)
+        if n is not None and (limit is None or any(block["mode"] == "budget" for block in self.store.blocks())):
+            return n
+        needed = self._draws(limit, each, table)  # refuses a budget that is spent before it begins
+        return needed if n is None else n
+
     def _draws(self, budget: Budget | None, each: float, table: Table) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""
         assert budget is not None, "either n or a budget is given"
         spent = self.store.totals()[budget.of] * budget.per_unit
         if spent >= budget.amount:
             raise ConfigError(
-                f"budget {budget.text!r} is below what the pilot has cost already ({spent:.3g} of {budget.amount:.3g})",
+                f"budget {budget.text!r} is below what {_so_far(table)} took already ({budget.words(spent)})",
                 code="F04",
                 fix="a larger budget, or fewer pilots",
             )
@@ -180,7 +191,14 @@ class Planner:
         return planning.draws_for_budget(left, each * ratio * budget.per_unit)
 
 
-def _request(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
+def _so_far(table: Table) -> str:
+    """The runs that were paid for, in words: drawn without a predicted cost, they are pilots."""
+    done = int(table.done.sum())
+    pilots = int((table.done & ~np.isfinite(table.predicted)).sum())
+    return "the pilot" if pilots == done else f"{done:,} runs so far"
+
+
+def request_of(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
     """What was asked for, as text: the same request continues the same part."""
     powers = tuple(mixture) if isinstance(mixture, list) else mixture
     words = {"penalty": str(penalty), "mixture": str(powers)}

@@ -39,17 +39,19 @@ class Watching(AbstractContextManager["Watching"]):
     def __init__(self, view: Quiet, tally: Tally, *, every: float) -> None:
         self.view, self.tally, self.every = view, tally, every
         self._shown = time.monotonic()
+        self._schedule: Schedule | None = None
 
     def __enter__(self) -> Watching:
         self.view.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.view.end(self.tally.figures())
+        self.view.end(self.tally.figures(schedule=self._schedule))  # as far as it came, not always the end
 
     def update(self, *, recorded: int, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
         """Take new outcomes in; show figures when it is time."""
         self.tally.take(outcomes)
+        self._schedule = schedule
         now = time.monotonic()
         if now - self._shown >= self.every:
             self._shown = now

@@ -6,7 +6,7 @@ as drawn from sum_j (n_j/n) q_j (theory of the balance heuristic). The pilot is 
 
 from __future__ import annotations
 
-import json
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from thrifty.campaign.database import explained
 from thrifty.campaign.failures import finish_log_factor
-from thrifty.campaign.limits import lazy_log_factor
+from thrifty.campaign.limits import lazy_log_factor, read_policy
 from thrifty.campaign.rows import read_outcome, read_theta
 from thrifty.campaign.store import Store
 from thrifty.campaign.table import Shape
 from thrifty.campaign.task import OUTPUT_LIMIT, CostKind
+from thrifty.campaign.trusted import MOST_MISSING, odd, understood
 from thrifty.costs import cost_from_dict
 from thrifty.errors import DamagedStoreError
 from thrifty.penalties import penalty_from_dict
@@ -117,6 +118,8 @@ def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[s
             table.predicted[n] = np.nan if row[4] is None else row[4]
             n += 1
     if seen != sum(block["n"] for block in blocks.values()):  # a row that vanished is damage too
+        if sum(block["n"] for block in blocks.values()) - seen > MOST_MISSING:
+            raise odd(store.folder, f"its blocks name {MOST_MISSING:,} draws more than the {seen:,} it has")
         there = {row[0] for row in store.plan_rows()}
         planned = {i for block in blocks.values() for i in range(block["first"], block["first"] + block["n"])}
         damaged["plan"] += sorted((planned - there) | (there - planned))
@@ -129,6 +132,12 @@ def _planned(store: Store, blocks: dict[int, dict[str, Any]], dim: int, *, x_sha
     """An empty table with a row for each draw that counts."""
     n = sum(block["admitted"] for block in blocks.values())
     n = min(n, store.planned())  # sizes from files are not trusted
+    size = 8 * math.prod(x_shape)
+    if n * size > OUTPUT_LIMIT:
+        with explained(store.folder):
+            largest = store.db.execute("SELECT max(length(x)) FROM runs").fetchone()[0]
+        if largest is not None and size > largest:
+            raise odd(store.folder, f"outputs are said to have shape {x_shape}, but none is so large")
     return Table(
         index=np.zeros(n, dtype=np.int64),
         theta=np.zeros((n, dim)),
@@ -175,8 +184,9 @@ def known_shape(store: Store) -> Shape:
                 "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
                 " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
             ).fetchone()
-        frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
-    shape = tuple(int(size) for size in frozen)
+        with understood(store.folder, "the shape of outputs"):
+            frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
+    shape = tuple(frozen)
     if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):
         raise DamagedStoreError(f"{store.folder}: outputs of shape {shape} are beyond any limit", code="V07")
     return shape
@@ -192,30 +202,28 @@ def _part(kind: str, recipe: dict[str, Any], prior: Prior) -> Any:
 def pool_of(table: Table, parts: dict[int, tuple[str, dict[str, Any]]], prior: Prior) -> Pool:
     """The pool the counted rows were drawn from."""
     counts = np.bincount(table.part, minlength=1)
-    return Pool(
-        tuple(
-            (int(counts[number]), _part(kind, recipe, prior))
-            for number, (kind, recipe) in parts.items()
-            if number < len(counts) and counts[number] > 0
-        ),
-        prior,
-    )
+    used = [(int(counts[number]), *part) for number, part in parts.items() if number < len(counts) and counts[number]]
+    with understood(None, "a frozen proposal"):
+        pool = Pool(tuple((count, _part(kind, recipe, prior)) for count, kind, recipe in used), prior)
+        pool.log_weight(table.theta[:1])
+    return pool
 
 
 def limit_factor(table: Table) -> Array:
     """What policies on time-outs add to the log weights, each run under the policy it ran with (n,)."""
     factor = np.zeros(len(table.index))
     for policy in {p for p in table.policy if p is not None}:
-        rule = json.loads(policy)
+        rule = read_policy(policy)
+        assert rule is not None, "rows with another policy are damaged"
         chosen = table.policy == policy
         late = table.status[chosen] == "timeout"
-        if rule["on_timeout"] == "lazy":
-            limit = np.full(chosen.sum(), rule["seconds"])
+        if rule.on_timeout == "lazy":
+            limit = np.full(chosen.sum(), rule.seconds)
             factor[chosen] = lazy_log_factor(
-                table.status[chosen], table.wall[chosen], cut=table.cut[chosen], limit=limit, share=rule["share"]
+                table.status[chosen], table.wall[chosen], cut=table.cut[chosen], limit=limit, share=rule.share
             )
-        elif rule["on_timeout"] == "weight":
+        elif rule.on_timeout == "weight":
             factor[chosen] = finish_log_factor(rows(table.theta[chosen]), late)
-        elif rule["on_timeout"] == "restrict":
+        elif rule.on_timeout == "restrict":
             factor[chosen] = np.where(late, -np.inf, 0.0)
     return factor

@@ -7,11 +7,13 @@ a signed integer. No value can change without the sum noticing; nothing is ever 
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.limits import read_policy
 from thrifty.campaign.task import Outcome
 from thrifty.types import STATUSES, Array
 
@@ -94,25 +96,47 @@ def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
     )  # fmt: skip
 
 
+def _finite(*values: Any) -> bool:
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)
+
+
 def read_theta(row: Row, dim: int) -> Array | None:
-    """Parameters of a plan row, or None where it is damaged."""
+    """Parameters of a plan row, or None where it is damaged, or is none of ours."""
     if not intact(row) or not isinstance(row[2], bytes) or len(row[2]) != 8 * dim:
         return None
-    return np.frombuffer(row[2], dtype="<f8")
+    if not isinstance(row[1], int) or not _finite(*(0.0 if value is None else value for value in row[3:6])):
+        return None
+    theta = np.frombuffer(row[2], dtype="<f8")
+    return theta if np.isfinite(theta).all() else None
+
+
+def _output(data: Any, shape: str | None) -> Array | None:
+    sizes = shape.split(",") if shape else []
+    if not isinstance(data, bytes) or not all(size.isdecimal() and len(size) < 12 for size in sizes):
+        return None
+    sizes = tuple(int(size) for size in sizes)
+    if 8 * math.prod(sizes) != len(data):
+        return None
+    return np.frombuffer(data, dtype="<f8").reshape(sizes)
 
 
 def read_outcome(row: Row, *, check: bool = True) -> Outcome | None:
-    """The outcome of a run row, or None where it is damaged. Sizes are checked before anything is made."""
+    """The outcome of a run row, or None where it is damaged, or is none of ours.
+
+    Sizes are checked before anything is made.
+    """
     if (check and not intact(row)) or row[1] not in STATUSES:
         return None
-    if not all(isinstance(value, int | float) for value in (row[0], row[4], row[5], row[6], row[9])):
+    index, status, shape, data, wall, cpu, memory, reported, host, attempt, error, limit, policy = row[:13]
+    ours = (
+        _finite(wall, cpu, memory, attempt)
+        and min(wall, cpu, memory, attempt) >= 0
+        and all(value is None or isinstance(value, int | float) for value in (reported, limit))
+        and all(value is None or isinstance(value, str) for value in (shape, host, error, policy))
+        and (policy is None or read_policy(policy) is not None)
+    )
+    x = None if data is None or not ours else _output(data, shape)
+    if not ours or (data is not None and x is None):
         return None
-    index, status, shape, data, wall, cpu, memory, reported, host, attempt, error, limit = row[:12]
-    x = None
-    if data is not None:
-        sizes = tuple(int(size) for size in shape.split(",")) if shape else ()
-        if 8 * int(np.prod(sizes, dtype=object)) != len(data) or any(size < 0 for size in sizes):
-            return None
-        x = np.frombuffer(data, dtype="<f8").reshape(sizes)
     reported = float("nan") if reported is None else reported
     return Outcome(index, status, x, wall, cpu, memory, reported, host, attempt, error or "", limit)

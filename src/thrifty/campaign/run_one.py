@@ -49,7 +49,7 @@ class Runner:
     @classmethod
     def of(cls, job: Job) -> Runner:
         """Read the simulator's signature once."""
-        return cls(job, adapt(job.simulator), warm=not job.warm_up)
+        return cls(job, _at_home(adapt(job.simulator)), warm=not job.warm_up)
 
     def run(self, task: Task, started: Callable[[int], None] = lambda index: None) -> Outcome:
         """Run a task; `started` is told the index just before the simulator is called."""
@@ -61,6 +61,23 @@ class Runner:
             outcome = replace(second, repeat=same(outcome, second))
         self.warm = True
         return outcome
+
+
+def _at_home(call: Callable[..., Any]) -> Callable[..., Any]:
+    """The simulator, always called in the directory that is current now, whereto a run may have gone before."""
+    try:
+        home = os.getcwd()
+    except OSError:  # it was removed: there is none to come back to
+        return call
+
+    def at_home(theta: Array, sequence: np.random.SeedSequence, seed: int) -> Any:
+        try:
+            return call(theta, sequence, seed)
+        finally:
+            with contextlib.suppress(OSError):
+                os.chdir(home)
+
+    return at_home
 
 
 def same(a: Outcome, b: Outcome) -> bool:

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thrifty.campaign.budget import Price
-from thrifty.campaign.drive import Driver, Pending
+from thrifty.campaign.drive import Driver
 from thrifty.campaign.fingerprint import changes, fingerprint
 from thrifty.campaign.interrupts import Interrupts
 from thrifty.campaign.limits import TimeLimit
 from thrifty.campaign.lock import FolderLock
 from thrifty.campaign.loop import Ending
+from thrifty.campaign.pending import Pending
 from thrifty.campaign.planner import Planner, cost_kind, unit_of
 from thrifty.campaign.progress import ProgressMode
 from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
@@ -108,12 +109,15 @@ class Session:
         driver.extend_timeouts()
         while True:
             modes = ("pilot", "n", "budget")
-            pending = Pending.of(store, self.prior.dim, modes=modes, withdrawn=budget is not None)
+            target = settings.get("target")
+            pending = Pending.of(
+                store, self.prior.dim, modes=modes, withdrawn=budget is not None, target=target if budget else None
+            )
             before = None if budget is None else store.totals()[budget.of]
             ending = driver.run(pending, budget=budget, deadline=deadline)
             if ending != "done" or budget is None:
                 return ending
-            if len(pending.index) and store.totals()[budget.of] == before:
+            if len(pending.index) and store.totals()[budget.of] == before and target is None:
                 raise SimulatorError(
                     f"{len(pending.index):,} runs took nothing from the budget of {budget.text!r}",
                     code="S06",

@@ -11,7 +11,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.rows import Row, intact
-from thrifty.errors import StorageError
+from thrifty.campaign.trusted import blocks_from, parts_from, settings_from
+from thrifty.errors import DamagedStoreError, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,6 +43,22 @@ def write_sidecar(store: Store) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror}", code="V06") from None
 
 
+def refuse_lost(folder: Path) -> None:
+    """A folder whose store was deleted is no empty folder: say what is lost, and what can be had again."""
+    if not (folder / SIDECAR).is_file():
+        return
+    copy = read_sidecar(folder)
+    planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
+    raise DamagedStoreError(
+        f"the store of {folder} is gone, and with it all results{planned}",
+        code="V03",
+        why="nothing was created or changed; "
+        + (f"{SIDECAR} is damaged too" if copy is None else f"settings, proposals and plan are whole in {SIDECAR}"),
+        fix="put store.sqlite back from a backup"
+        + ("" if copy is None else "; or th.Campaign.mend(folder), then run() runs all again with the same results"),
+    )
+
+
 def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
     """The copy, if it is there and whole."""
     path = folder / SIDECAR
@@ -50,6 +67,12 @@ def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
             return None
         data: dict[str, list[list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
         tables = {name: [tuple(row) for row in data[name]] for name in _COLUMNS}
-    except (OSError, ValueError, KeyError, TypeError):
+        widths = {name: len(columns.split(", ")) + 1 for name, columns in _COLUMNS.items()}
+        if not all(len(row) == widths[name] and intact(row) for name, rows in tables.items() for row in rows):
+            return None
+        settings_from([row[:2] for row in tables["meta"]], folder)
+        parts = parts_from([row[:3] for row in tables["parts"]], folder)
+        blocks_from([row[:-1] for row in tables["blocks"]], folder, parts=parts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, DamagedStoreError):
         return None
-    return tables if all(intact(row) for rows in tables.values() for row in rows) else None
+    return tables

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -50,13 +52,16 @@ class Slot:
 
     def _open(self) -> None:
         self.cell: Any = CONTEXT.RawArray("d", [-1.0] * CELL)
-        self.suspended: dict[int, float] = {}  # seconds for which the worker was stopped, by run
+        self.suspended: dict[int, float] = {}  # seconds for which the worker was seen stopped, by run
+        self.unwatched: dict[int, float] = {}  # seconds for which the driver itself did not run, by run
         self._looked = time.monotonic()
         self._gone_since: float | None = None
         self._serving = False
         self.lane = Lane()
         self.switchboard.watch(self)
-        arguments = (self.payload, self.cell, self.lane.theirs, self.warden.writer, workers_environment())
+        self.scratch = tempfile.mkdtemp(dir=self.warden.scratch)
+        home = (self.warden.writer, self.scratch)
+        arguments = (self.payload, self.cell, self.lane.theirs, home, workers_environment())
         self.pool = ProcessPool(max_workers=1, initializer=initialise, initargs=arguments, context=CONTEXT)
 
     def _serve(self) -> None:
@@ -124,6 +129,24 @@ class Slot:
             for bundle, own in zip(held, guilty, strict=True)
         ]
 
+    def unwatch(self, seconds: float) -> None:
+        """The driver itself did not run for so long: nobody knows what the worker did, so its limit stands still."""
+        self._looked = time.monotonic()
+        for task in (task for held in self.held[:1] for task in held.tasks):
+            self.unwatched[task.index] = self.unwatched.get(task.index, 0.0) + seconds
+
+    def measured(self, outcome: Outcome) -> Outcome:
+        """An outcome less the time its worker was suspended, which is neither cost nor time-out.
+
+        While the driver did not run, the worker may have gone on (Ctrl-Z stops the driver alone) or not (a frozen
+        container, a paused machine). It was suspended too if the run's wall time has room for its CPU time beside it.
+        """
+        seconds = self.suspended.pop(outcome.index, 0.0)
+        unwatched = self.unwatched.pop(outcome.index, 0.0)
+        if outcome.cpu <= outcome.wall - seconds - unwatched:
+            seconds += unwatched
+        return replace(outcome, wall=max(outcome.wall - seconds, 0.0)) if seconds else outcome
+
     def look(self) -> bool:
         """Look at the process: time for which it is suspended is not its own. Whether it is gone without a word."""
         pid, now = int(self.cell[PID]), time.monotonic()
@@ -148,13 +171,18 @@ class Slot:
         self._open()
 
     def end(self) -> None:
-        """Kill the worker and its kin; the pool's threads are joined in the background."""
-        pool = self.pool
+        """Kill the worker and its kin; in the background the pool's threads are joined and its folder is removed."""
+        pool, scratch = self.pool, self.scratch
         pool.stop()
         self.kill()
         self.switchboard.unwatch(self)
         self.lane.close()
-        threading.Thread(target=pool.join, daemon=True).start()
+
+        def clear() -> None:
+            pool.join()
+            shutil.rmtree(scratch, ignore_errors=True)
+
+        threading.Thread(target=clear, daemon=True).start()
 
     def kill(self) -> None:
         """End the worker and everything it started."""
@@ -163,12 +191,13 @@ class Slot:
             end_tree(pid, int(self.cell[BORN]))
 
     def running(self) -> tuple[Task | None, float]:
-        """The run under way and its wall time, less the time the worker was suspended."""
+        """The run under way and its wall time, less the time the worker was suspended or nobody watched it."""
         index, began = int(self.cell[INDEX]), float(self.cell[STARTED])
         task = next((task for held in self.held for task in held.tasks if task.index == index), None)
         if task is None:
             return None, 0.0
-        return task, max(time.monotonic() - began - self.suspended.get(index, 0.0), 0.0)
+        paused = self.suspended.get(index, 0.0) + self.unwatched.get(index, 0.0)
+        return task, max(time.monotonic() - began - paused, 0.0)
 
 
 def state(pid: int) -> str:

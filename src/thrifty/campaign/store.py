@@ -25,8 +25,9 @@ from typing import Any
 
 from thrifty.campaign.database import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
 from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row, printable, run_row, signed
-from thrifty.campaign.sidecar import write_sidecar
+from thrifty.campaign.sidecar import refuse_lost, write_sidecar
 from thrifty.campaign.task import Outcome
+from thrifty.campaign.trusted import BLOCK, blocks_from, parts_from, settings_from
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.types import Array
 from thrifty.version import __version__
@@ -42,6 +43,7 @@ class Store:
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
         """Make the folder and its store; what exists already is an error of the caller."""
+        refuse_lost(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -64,6 +66,7 @@ class Store:
         """Open an existing store, after checking that it is one of ours and no newer than we are."""
         path = folder / NAME
         if path.is_symlink() or not path.is_file():
+            refuse_lost(folder)
             raise CampaignError(
                 f"no campaign at {folder}",
                 code="A02",
@@ -125,11 +128,7 @@ class Store:
         damaged = [row[0] for row in rows if not intact(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="V03")
-        found = {key: json.loads(value) for key, value, _ in rows}
-        missing = [key for key in ("seed", "prior", "cost", "m", "simulator") if key not in found]
-        if missing:
-            raise DamagedStoreError(f"settings {missing} of {self.folder} are gone", code="V03")
-        return found
+        return settings_from([row[:2] for row in rows], self.folder)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Freeze a proposal; its number."""
@@ -144,7 +143,7 @@ class Store:
             rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
         if any(not intact(row) for row in rows):
             raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="V03")
-        return {number: (kind, json.loads(recipe)) for number, kind, recipe, _ in rows}
+        return parts_from([row[:3] for row in rows], self.folder)
 
     def add_block(
         self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
@@ -169,12 +168,12 @@ class Store:
 
     def blocks(self) -> list[dict[str, Any]]:
         """Committed blocks in order."""
-        names = ("id", "part", "first", "n", "mode", "admitted")
         with explained(self.folder):
-            rows = self.db.execute(f"SELECT {', '.join(names)}, sum FROM blocks ORDER BY id").fetchall()
+            rows = self.db.execute(f"SELECT {', '.join(BLOCK)}, sum FROM blocks ORDER BY id").fetchall()
+            parts = {row[0] for row in self.db.execute("SELECT id FROM parts")}
         if any(not intact(row) for row in rows):
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="V03")
-        return [dict(zip(names, row[:-1], strict=True)) for row in rows]
+        return blocks_from([row[:-1] for row in rows], self.folder, parts=parts)
 
     def planned(self) -> int:
         """Draws in the file, whatever its blocks say."""

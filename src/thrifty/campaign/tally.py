@@ -1,4 +1,4 @@
-"""The figures behind progress: spent, left with an interval, failed prior mass, saved so far."""
+"""The figures behind progress: spent, left with an interval, failed prior mass, what the plan saves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.campaign.savings import Z95, Saved, saved
 from thrifty.campaign.schedule import Schedule
@@ -51,11 +52,12 @@ class Figures:
             parts.append(f"ETA {at}")
         parts.append(f"failed {self.failed:,} ({100 * self.failed_mass:.2g}% of prior mass)")
         lines = [" | ".join(parts)]
-        if self.saved is not None and self.saved.effective < self.done * 0.999:
+        if self.saved is not None and self.saved.effective < self.total * 0.999:
             s = self.saved
             interval = f"({amount(s.low, self.unit)} to {amount(s.high, self.unit)})"
+            saves = "saved" if self.done == self.total else "the whole plan saves"
             lines.append(
-                f"saved so far {amount(s.amount, self.unit)} {interval} = {100 * s.share:.0f}% after pilots"
+                f"{saves} {amount(s.amount, self.unit)} {interval} = {100 * s.share:.0f}% after pilots"
                 f" | per effective run {100 * s.per_effective:.0f}%"
             )
         return lines
@@ -75,7 +77,8 @@ class Tally:
         total: Runs of the table when all is done.
         price: Cost of an outcome, in `unit`.
         weight_of: Log weight of an index.
-        cost, log_weights, failed: Columns of the runs recorded earlier (n,).
+        earlier: Cost, log weight and failure of the runs recorded earlier, (n,) each.
+        ahead: Index, predicted cost and log weight of the runs to come, (n,) each, in order of the index.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Tally:
         unit: str = "s",
         weight_of: Callable[[int], float] = lambda index: 0.0,
         earlier: tuple[Array, Array, np.ndarray] | None = None,
+        ahead: tuple[npt.NDArray[np.int64], Array, Array] | None = None,
         budget: float | None = None,
     ) -> None:
         self.total, self.price, self.unit, self.weight_of, self.budget = total, price, unit, weight_of, budget
@@ -93,18 +97,27 @@ class Tally:
         # plain arrays: 17 bytes a run, where lists of numbers take 72
         self._cost, self._weight = array("d", cost), array("d", log_weights)
         self._failed = array("b", np.asarray(failed, dtype=np.int8))
+        self._ahead = ahead or (np.empty(0, np.int64), np.empty(0), np.empty(0))
+        self._open, self._weighed = np.ones(len(self._ahead[0]), dtype=bool), True
 
     def take(self, outcomes: Sequence[Outcome]) -> None:
         """Count outcomes."""
         for outcome in outcomes:
+            weight = self.weight_of(outcome.index)
+            self._weighed &= not np.isnan(weight)
             self._cost.append(self.price(outcome))
-            self._weight.append(self.weight_of(outcome.index))
+            self._weight.append(0.0 if np.isnan(weight) else weight)
+            row = int(np.searchsorted(self._ahead[0], outcome.index))
+            if row < len(self._open) and self._ahead[0][row] == outcome.index:
+                self._open[row] = False
             self._failed.append(outcome.status != "ok")
 
     def figures(self, *, recorded: int = 0, schedule: Schedule | None = None, busy: int = 0) -> Figures:
         """The figures now."""
         cost, weight, failed = np.array(self._cost), np.array(self._weight), np.array(self._failed, dtype=bool)
         left, low, high, share = self._left(schedule, busy)
+        if self.budget:
+            share = max(share, min(float(np.nansum(cost)) / self.budget, 1.0))  # draws it does not admit never run
         weights = np.exp(weight - weight.max()) if len(weight) and np.isfinite(weight).any() else np.ones(len(weight))
         return Figures(
             done=len(cost),
@@ -118,10 +131,21 @@ class Tally:
             left_high=high,
             failed=int(failed.sum()),
             failed_mass=float(weights[failed].sum() / weights.sum()) if len(cost) else 0.0,
-            saved=saved(cost, weight),
+            saved=self._saved(cost, weight),
             by_cost=schedule is None or schedule.known,
             budget=self.budget,
         )
+
+    def _saved(self, cost: Array, weight: Array) -> Saved | None:
+        """What the whole plan saves: cost as measured of runs that are done, as predicted of those to come.
+
+        Finished runs alone would flatter, since cheap ones finish first and the weights are those of all. Where the
+        cost or the weight of a run is not known (no prediction, or admitted by a budget since), nothing is said.
+        """
+        predicted, weights = self._ahead[1][self._open], self._ahead[2][self._open]
+        if not self._weighed or len(cost) + len(predicted) < self.total or not np.isfinite(predicted).all():
+            return None
+        return saved(np.concatenate([cost, predicted]), np.concatenate([weight, weights]))
 
     def _left(self, schedule: Schedule | None, busy: int) -> tuple[float, float, float, float]:
         """Wall seconds left with a 95 % interval, and the share of predicted cost that is done."""

@@ -24,7 +24,7 @@ from thrifty.campaign.planner import drawn, rebuilt
 from thrifty.campaign.reading import Frozen, scan
 from thrifty.campaign.rows import PLAN, RUNS, Row, intact, plan_row
 from thrifty.campaign.seeds import coin
-from thrifty.campaign.sidecar import SIDECAR, read_sidecar, write_sidecar
+from thrifty.campaign.sidecar import SIDECAR, read_sidecar, refuse_lost, write_sidecar
 from thrifty.campaign.store import Store
 from thrifty.errors import CampaignError, DamagedStoreError
 from thrifty.types import Prior
@@ -95,7 +95,8 @@ def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
 
 def mend(folder: Path, prior: Prior | None = None) -> Verification:
     """Repair a folder that may be too damaged to be opened; settings come from `frozen.json` where they must."""
-    if not (folder / NAME).is_file() and not (folder / SIDECAR).is_file():
+    if not (folder / NAME).is_file() and read_sidecar(folder) is None:
+        refuse_lost(folder)
         raise CampaignError(f"no campaign at {folder}", code="A02", why="nothing was created")
     with FolderLock(folder):
         return verify(folder, prior if prior is not None else _kept_prior(folder), repair=True)
@@ -143,6 +144,14 @@ def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
         rows = [i for i in range(block["first"], block["first"] + block["n"]) if i in wanted]
         if not rows:
             continue
+        kind = store.parts()[block["part"]][0]
+        if kind not in ("prior", "cost_aware"):
+            raise DamagedStoreError(
+                f"{len(rows):,} draws of {store.folder} cannot be made again: they were chosen by a method ({kind})",
+                code="V03",
+                why="they depend on results that are lost",
+                fix="restore the folder from a backup, or begin again in a new one",
+            )
         proposal = rebuilt(store, block["part"], prior)
         theta, weights = drawn(prior, proposal, block["n"], seed=settings["seed"], block=block["id"])
         predict = Frozen(store.parts()[block["part"]][1]).cost if proposal is not None else None

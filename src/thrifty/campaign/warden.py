@@ -4,13 +4,14 @@ Started as a script with a pipe as its standard input. Each worker announces its
 as two 64-bit numbers (process group, start time). When the last writer is gone, because the driver
 closed the pipe or was killed, every announced process group that still exists is killed: workers,
 and the programs they started, in whatever session. A process number used again by somebody else has another
-start time.
+start time. Then the folder named as its argument, where runs wrote, is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import struct
 import sys
@@ -102,3 +103,5 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     watch(sys.stdin.fileno())
+    for folder in sys.argv[1:]:
+        shutil.rmtree(folder, ignore_errors=True)

@@ -30,14 +30,20 @@ CELL = 6
 _worker: dict[str, Any] = {}
 
 
-def initialise(payload: bytes, cell: Any, pipes: tuple[Any, Any], warden: Any, environment: dict[str, str]) -> None:
-    """Make a fresh worker ready; a simulator that cannot be rebuilt is reported by the first bundle."""
+def initialise(
+    payload: bytes, cell: Any, pipes: tuple[Any, Any], home: tuple[Any, str], environment: dict[str, str]
+) -> None:
+    """Make a fresh worker ready; a simulator that cannot be rebuilt is reported by the first bundle.
+
+    Its home is the pipe to the warden, who ends it when the driver is gone, and its folder for what runs write.
+    """
+    warden, scratch = home
     os.setsid()
     cell[BORN] = announce(warden.fileno())
     warden.close()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.environ.update(environment)
-    in_worker()
+    in_worker(scratch)
     cell[INDEX], cell[PID] = -1, os.getpid()
     _worker["cell"], _worker["lane"] = cell, WorkerLane(*pipes)
     try:

@@ -11,7 +11,6 @@ import os
 import signal
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 
 from thrifty.campaign.forkserver import Warden
 from thrifty.campaign.lane import GarbledError
@@ -25,6 +24,7 @@ from thrifty.errors import ConfigError, SimulatorError, warn
 
 TICK = 0.1  # seconds between looks at time limits: a twentieth of the two seconds promised
 UNSENT = 0.01  # seconds between attempts to send what did not fit into a pipe
+ABSENT = 0.5  # seconds beyond its time-out after which a wait shows that the driver itself was suspended meanwhile
 EARLY_DEATHS = 10  # workers that die before their first run, in a row, before giving up
 
 
@@ -130,12 +130,16 @@ class Processes:
         if switchboard is None:
             return reports
         unsent = [slot for slot in self._slots if slot.lane.flush()]
+        timeout, began = min(timeout, UNSENT) if unsent else timeout, time.monotonic()
         try:
-            ready, deaths = switchboard.wait(min(timeout, UNSENT) if unsent else timeout)
+            ready, deaths = switchboard.wait(timeout)
         except (OSError, ValueError):
             if self.stopped:  # by another thread, while this one waited
                 return reports
             raise
+        if (absent := time.monotonic() - began - timeout) > ABSENT:
+            for slot in self._slots:
+                slot.unwatch(absent)
         ended = {slot: problem for slot, life, problem in deaths if slot.life == life}
         for slot in dict.fromkeys([*ready, *ended]):
             try:
@@ -156,8 +160,7 @@ class Processes:
                 fix="make its module importable (PYTHONPATH), or define the function in the script itself",
             )
         slot.early_deaths = 0
-        # a suspended worker did not work: neither cost nor time-out
-        outcomes = [_shortened(outcome, slot.suspended.pop(outcome.index, 0.0)) for outcome in outcomes]
+        outcomes = [slot.measured(outcome) for outcome in outcomes]
         return [Report(held.tasks, outcomes)] if held is not None else []
 
     def _death(self, slot: Slot, problem: BaseException) -> list[Report]:
@@ -185,10 +188,6 @@ class Processes:
             task.index, "timeout", None, elapsed, max(cpu, 0.0), attempt=task.attempt, error=error, limit=task.limit
         )
         return slot.give_up(task.index, Report((), [outcome], "timeout", task.index))
-
-
-def _shortened(outcome: Outcome, seconds: float) -> Outcome:
-    return replace(outcome, wall=max(outcome.wall - seconds, 0.0)) if seconds else outcome
 
 
 def _why(problem: BaseException) -> str:

@@ -27,6 +27,7 @@ class Session:
     screen: Screen
     new: bool  # made by this call
     made: Path  # the outermost folder that was made
+    add_penalty: bool = False  # whether a changed penalty may add runs of its own
 
     def driving(self) -> dict[str, Any]:
         """Arguments that `pilot` and `run` share."""
@@ -103,6 +104,19 @@ def pilot(session: Session) -> None:
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
         raise
+
+
+def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "") -> None:
+    """Pilots alone are not a campaign: they only say what a run costs."""
+    now = campaign.status()
+    if now.planned <= now.pilots and not allow_incomplete:
+        error = CampaignError(
+            f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs",
+            code="A04",
+            why=why,
+        )
+        error.exit_code = 2
+        raise error
 
 
 def check_workers(workers: int | None) -> None:

@@ -35,8 +35,14 @@ class Pilot:
     low: float
     high: float
     pace: float  # wall seconds of one unit of cost
-    taken: float  # of the budget so far
+    done: int  # runs in all, those of the campaign included
+    taken: float  # of the budget so far, by all of them
     per_unit: float  # of the budget, for one unit of cost
+
+    @property
+    def payers(self) -> str:
+        """Who took from the budget, in words."""
+        return "the pilot" if self.done == self.n else f"{self.done:,} runs so far"
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,7 @@ class Quote:
         left, each = self.budget.amount - self.pilot.taken, row.cost * self.pilot.per_unit
         if self.budget.of == "elapsed":
             each = row.cost * self.pilot.pace / self.workers
-        return int(max(left, 0) / max(each, 1e-300))
+        return self.pilot.done - self.pilot.n + int(max(left, 0) / max(each, 1e-300))
 
     def seconds(self, row: Row) -> float:
         """Wall seconds until its runs are done."""
@@ -136,8 +142,9 @@ def _pilot(runs: Any, first: Any, cost: Any, *, budget: Budget | None, totals: d
     low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
     failed = int((done & (runs.status != "ok")).sum())
     return Pilot(
-        int(done.sum()), failed, spent, low, high, float(runs.wall[known].sum()) / max(spent, 1e-300), taken, per_unit
-    )
+        int(done.sum()), failed, spent, low, high, float(runs.wall[known].sum()) / max(spent, 1e-300),
+        int(runs.done.sum()), taken, per_unit,
+    )  # fmt: skip
 
 
 def _rows(tradeoff: Any, settings: Settings, fitted: Any, *, worthwhile: bool) -> tuple[Tradeoff, Row]:
@@ -160,8 +167,8 @@ def _checked(quote: Quote, settings: Settings) -> Quote:
     affordable = quote._affordable(quote.chosen)
     if affordable < 1:
         raise ConfigError(
-            f"budget {quote.budget.text!r} is below what the pilot has cost already"
-            f" ({quote.pilot.taken:.3g} of {quote.budget.amount:.3g})",
+            f"budget {quote.budget.text!r} is below what {quote.pilot.payers} took already"
+            f" ({quote.budget.words(quote.pilot.taken)})",
             code="F04",
             fix="a larger budget, or a new folder with fewer pilots",
         )

@@ -17,7 +17,7 @@ from thrifty.errors import CampaignError, ConfigError
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
 
-STORE = "store.sqlite"
+STORE, COPY = "store.sqlite", "frozen.json"  # with the copy alone the store was lost, and opening it says so
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def existing(folder: Path | None, config: Path | None = None) -> Path:
     FOLDER.set(shown(chosen))
     if chosen.is_file():
         raise ConfigError(f"{chosen} is a file, a run folder was expected", code="A07")
-    if not (chosen / STORE).exists():
+    if not (chosen / STORE).exists() and not (chosen / COPY).is_file():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
         meant = did_you_mean(shown(chosen), [shown(chosen.parent / name) for name in near])
         fix = "" if meant else f"thrifty run {shown(chosen)} makes one"
@@ -111,7 +111,8 @@ def shown(folder: Path) -> str:
 
 def _check_free(folder: Path) -> None:
     """A campaign goes into a folder of its own."""
-    if folder.is_dir() and not (folder / STORE).exists() and any(p.name != "lock" for p in folder.iterdir()):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if not names & {STORE, COPY} and names - {"lock"}:
         raise ConfigError(
             f"{shown(folder)} exists and holds other files, but no campaign",
             code="A06",

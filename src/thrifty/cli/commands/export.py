@@ -37,6 +37,7 @@ def export(
     Theta, x, weights, cost and status in one file. Executes nothing of the folder.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.campaigns import check_campaign
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown
     from thrifty.errors import ConfigError
@@ -48,7 +49,11 @@ def export(
         raise ConfigError(
             f"{path} exists already", code="A08", why="nothing is overwritten", fix="--force, or --out FILE"
         )
-    simulations = Campaign.open(place).simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
+    campaign = Campaign.open(place)
+    check_campaign(
+        campaign, allow_incomplete=allow_incomplete, why="pilots say what a run costs; --allow-incomplete writes them"
+    )
+    simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     part = path.with_name(f".{path.name}.part")
     try:
         _WRITERS[to.value](simulations, part)

@@ -51,6 +51,7 @@ def infer(
     Executes nothing of the folder. Exit code 4 when the checks say that the answer should not be trusted.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.campaigns import check_campaign
     from thrifty.cli.screen import Screen
     from thrifty.cli.targets import existing, shown
     from thrifty.results import check_name
@@ -62,7 +63,7 @@ def infer(
         check_name(name)
     x_o, label = _observation(observed, settings), method.value if method else settings.get("method", "npe")
     campaign = Campaign.open(place)
-    _check_campaign(campaign, allow_incomplete=allow_incomplete)
+    check_campaign(campaign, allow_incomplete=allow_incomplete)
     _check_kept(place, name or label, x_o)
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     _check_observation(x_o, simulations)
@@ -165,17 +166,6 @@ def _method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> A
         "synthetic": lambda: th.SyntheticLikelihood(prior), "scoring": lambda: th.ScoringRule(prior),
     }  # fmt: skip
     return made[label]()
-
-
-def _check_campaign(campaign: Any, *, allow_incomplete: bool) -> None:
-    """Pilots alone are not a campaign: they only say what a run costs."""
-    from thrifty.errors import CampaignError
-
-    now = campaign.status()
-    if now.planned <= now.pilots and not allow_incomplete:
-        error = CampaignError(f"{now.folder} has {now.done:,} pilots and no campaign runs", code="A04")
-        error.exit_code = 2
-        raise error
 
 
 def _check_observation(x_o: Any, simulations: Any) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import string
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -99,14 +101,8 @@ def _command(command: str) -> dict[str, str]:
         parts = shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"--command {command!r}: {error}", code="S09") from None
-    names = [n for n in dict.fromkeys(re.findall(r"\{(\w+)\}", command)) if n != "seed"]
-    if not parts or not names:
-        raise ConfigError(
-            f"--command {command!r} mentions no parameter",
-            code="S09",
-            fix="--command './model {beta} {gamma} --seed {seed}'",
-        )
-    quoted = ", ".join(f'"{part}"' for part in parts)
+    names = _parameters(command, parts)
+    quoted = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)  # a string of TOML is one of JSON
     simulator = (
         f"command = [{quoted}]   # program and arguments; no shell\n"
         'output = "json"              # what it prints: numbers, a list, or {"x": [...], "cost": ...}; "csv", "npy"\n'
@@ -121,6 +117,32 @@ def _command(command: str) -> dict[str, str]:
         pilot="pilot = 60                   # timed runs from the prior: they teach what a run costs, and are kept",
     )
     return {"thrifty.toml": toml.replace('observed = "observed.csv"', '# observed = "observed.csv"')}
+
+
+def _parameters(command: str, parts: list[str]) -> list[str]:
+    """The names in braces; what could never be run is refused here, not by the file that it would be written to."""
+    from thrifty.errors import ConfigError
+
+    try:
+        found = [field for part in parts for field in string.Formatter().parse(part)]
+        fields = [(name, form, how) for _, name, form, how in found if name is not None]
+        problem = ""
+    except ValueError as error:
+        fields, problem = [], f"has braces that do not match ({error}); write {{{{ for a brace"
+    shown = [name + f":{form}" * bool(form) + f"!{how}" * bool(how) for name, form, how in fields]
+    odd = [field for field in shown if not re.fullmatch(r"[A-Za-z]\w*", field)]
+    names = [name for name in dict.fromkeys(name for name, *_ in fields) if name != "seed"]
+    if odd:
+        problem = f"has {{{odd[0]}}}, not a name in braces: letters, digits and _, a letter first"
+    elif parts and "{" in parts[0]:
+        problem = f"begins with {parts[0]!r}, which is a parameter and no program"
+    elif not names:
+        problem = problem or "mentions no parameter"
+    if problem:
+        raise ConfigError(
+            f"--command {command!r} {problem}", code="S09", fix="--command './model {beta} {gamma} --seed {seed}'"
+        )
+    return names
 
 
 def _example(name: str) -> dict[str, str]:

@@ -62,7 +62,8 @@ def _total(quote: Any) -> str:
     budget = ""
     if quote.budget is not None:
         enough = f"pays for {runs:,} of {quote.n:,} runs" if quote.limited else "is enough"
-        budget = f", budget {quote.budget.text} {enough} (the pilot took {quote.pilot.taken / quote.budget.amount:.0%})"
+        part = quote.pilot.taken / quote.budget.amount
+        budget = f", budget {quote.budget.text} {enough} ({quote.pilot.payers} took {part:.0%})"
     return f"for {runs:,} runs ({effective}): {total} (plain {plain}) with {quote.workers} workers{budget}"
 
 

@@ -20,7 +20,8 @@ def replay(
 ) -> int:
     """Do one run again and compare.
 
-    In this process, with the parameters and the seed it had; nothing is written. Exit code 5 when it fails.
+    In this process, with the parameters and the seed it had; nothing is written. Exit code 5 when it fails, or gives
+    other numbers than were recorded.
     """
     import sys
     from pathlib import Path
@@ -42,12 +43,43 @@ def replay(
     )
     again = _again(simulator, target.settings, index, theta, debug=debug)
     same = _compare(screen, recorded, again)
+    why = "" if same is not False else _why(place, target.settings, simulator)
+    if why:
+        screen.data(f"why       {why}")
     screen.result({
         "index": index, "theta": theta, "status": again.status, "x": again.x, "wall": again.wall, "cpu": again.cpu,
         "error": again.error, "recorded": None if recorded is None else recorded.status, "same": same,
+        "why": why,
     })  # fmt: skip
     screen.next(f"thrifty status {shown(place)}")
-    return 0 if again.status == "ok" else 5
+    return 0 if again.status == "ok" and same is not False else 5
+
+
+def _why(place: Any, settings: Any, simulator: Any) -> str:
+    """Why the same index may give other numbers than it did, most likely first."""
+    from thrifty.campaign.fingerprint import changes
+    from thrifty.campaign.store import Store
+
+    store = Store.open(place, readonly=True)
+    try:
+        stored = store.settings()
+    finally:
+        store.close()
+    now = {"seed": settings.plan.seed, "m": settings.simulator.realisations}
+    reasons = [
+        f"{key} was {stored[key]}, thrifty.toml says {value}" for key, value in now.items() if stored[key] != value
+    ]
+    reasons += (
+        [f"the simulator changed since: {'; '.join(changed[:5])}"]
+        if (changed := changes(stored["simulator"], simulator))
+        else []
+    )
+    if not reasons and not stored.get("deterministic", True):
+        reasons = ["the simulator ignores its seed: one index gave two answers before"]
+    return "; ".join(reasons) or (
+        "simulator, seed and settings are the same: randomness other than the rng passed in, a file it reads, or other"
+        " versions of its libraries"
+    )
 
 
 def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
@@ -106,6 +138,9 @@ def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
         screen.data(again.error.rstrip())
     if recorded is None:
         screen.data("recorded  nothing yet")
+        return None
+    if recorded.status in ("timeout", "crashed") and again.status == "ok":
+        screen.data(f"recorded  {recorded.status}: it was ended from outside, so there are no numbers to compare")
         return None
     equal = same(recorded, again)
     verdict = "the same numbers" if equal else "OTHER numbers"

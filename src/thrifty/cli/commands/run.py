@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +14,10 @@ Deadline = Annotated[
     str, typer.Option(help='Hard wall-time limit of this call, "40 min"; the rest stays pending.', show_default=False)
 ]
 
+AddPenalty = Annotated[
+    bool, typer.Option("--add-penalty", help="A penalty that changed adds its runs to those of the old one.")
+]
+
 
 def run(
     folder: Folder = None,
@@ -21,6 +26,7 @@ def run(
     workers: Workers = None,
     deadline: Deadline = "",
     accept_changed_simulator: Changed = False,
+    add_penalty: AddPenalty = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -38,6 +44,7 @@ def run(
     _check_deadline(deadline)
     target = configured(folder, config)
     session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
+    session = replace(session, add_penalty=add_penalty)
     pilot(session)
     _commit(session)
     until = deadline or session.run.deadline or None
@@ -52,6 +59,7 @@ def resume(
     workers: Workers = None,
     deadline: Deadline = "",
     accept_changed_simulator: Changed = False,
+    add_penalty: AddPenalty = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -61,7 +69,7 @@ def resume(
     existing(folder, config)
     return run(
         folder, config=config, workers=workers, deadline=deadline, accept_changed_simulator=accept_changed_simulator,
-        quiet=quiet, json=json,
+        add_penalty=add_penalty, quiet=quiet, json=json,
     )  # fmt: skip
 
 
@@ -75,24 +83,46 @@ def _check_deadline(deadline: str) -> None:
 def _commit(session: Any) -> None:
     """Commit the plan of the configuration, or what is missing of it."""
     settings, campaign = session.target.settings, session.campaign
-    mode = _mode(campaign.folder, settings)
-    if mode == "done":
+    _check_same_penalty(session)
+    if _budgeted(campaign.folder, settings):
         return
-    if mode == "quote":  # a target and a budget: which of them ends it is decided once, from the pilot alone
-        from thrifty.cli.quote import make_quote
-
-        mode = "budget" if make_quote(campaign.folder, settings, workers=session.run.workers).limited else "n"
-    if mode == "budget":
-        plan = campaign.plan(budget=settings.plan.budget, **settings.planned())
-    else:
-        plan = campaign.plan(n=settings.plan.n, **settings.planned())
+    n, limit = settings.plan.n, settings.plan.budget or None
+    budget, cap = (limit, None) if n is None else (None, limit)
+    plan = campaign.plan(n=n, budget=budget, cap=cap, **settings.planned())
     chosen = "plain sampling" if plan.penalty == "1" else f"penalty {plan.penalty}"
     until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
+    if plan.budget and settings.plan.n is not None:
+        until = f"{plan.n:,} runs, or fewer if the budget of {plan.budget} is used before"
     session.screen.step("plan", f"{until}, {chosen}; self-test p = {plan.p_value:.2g}")
 
 
-def _mode(folder: Path, settings: Any) -> str:
-    """What ends this campaign: "n" or "budget"; "quote" when both are given and nothing is committed yet."""
+def _check_same_penalty(session: Any) -> None:
+    """Another penalty adds n runs of its own to the pool: say so before they are paid for."""
+    from thrifty.campaign.planner import request_of
+    from thrifty.campaign.store import Store
+    from thrifty.errors import ConfigError
+
+    settings, folder = session.target.settings, session.campaign.folder
+    store = Store.open(folder, readonly=True)
+    try:
+        known = store.settings().get("plans", {})
+        planned = sum(block["admitted"] for block in store.blocks() if block["mode"] != "pilot")
+    finally:
+        store.close()
+    asked = settings.planned()
+    if session.add_penalty or not planned or request_of(asked["penalty"], asked["mixture"], None) in known:
+        return
+    more = f"{settings.plan.n:,} more runs" if settings.plan.n else "runs until the budget is used"
+    raise ConfigError(
+        f"penalty or mixture changed since {planned:,} runs were planned: this would add {more} under the new one",
+        code="A12",
+        why="draws that were made stay as they are; the pool of both is weighted jointly, and both are paid for",
+        fix="the penalty it was planned with, a new folder, or --add-penalty to have both",
+    )
+
+
+def _budgeted(folder: Path, settings: Any) -> bool:
+    """Whether draws for this budget alone are committed already: the run tops them up itself."""
     from thrifty.campaign.store import Store
 
     store = Store.open(folder, readonly=True)
@@ -101,11 +131,7 @@ def _mode(folder: Path, settings: Any) -> str:
         known = store.settings().get("budget")
     finally:
         store.close()
-    if "budget" in modes and known == settings.plan.budget:
-        return "done"  # the draws are there, and the run tops them up itself
-    if settings.plan.n is None:
-        return "budget"
-    return "quote" if settings.plan.budget and "n" not in modes else "n"
+    return settings.plan.n is None and "budget" in modes and known == settings.plan.budget
 
 
 def _ended(session: Any, status: Any) -> int:
@@ -118,8 +144,6 @@ def _ended(session: Any, status: Any) -> int:
     screen.result({**status.as_dict(), "exit": code})
     if why:
         screen.say(why)
-    if session.target.settings.plan.budget and session.target.settings.plan.n and not status.budget:
-        screen.say("the quote found n within the budget, so n decided the end: see what was spent above")
     observed = "" if session.target.settings.infer.observed else " --observed observed.csv"
     screen.next(f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder}{observed}")
     return code
