@@ -75,6 +75,12 @@ class RunPool:
         return float(sum(np.nansum(part.cost) for part in self._parts))
 
     @property
+    def unevenness(self) -> float:
+        """Standard deviation of the costs over their mean; 0 before there are any."""
+        cost = self.cost[np.isfinite(self.cost)] if self._parts else np.empty(0)
+        return float(cost.std() / cost.mean()) if len(cost) and cost.mean() > 0 else 0.0
+
+    @property
     def runs(self) -> Simulations:
         """All runs, not weighted."""
         return concatenate(self._parts)

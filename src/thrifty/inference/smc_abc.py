@@ -105,7 +105,7 @@ class SMCABC:
             x_o: The observation.
             n: Total number of runs.
             budget: Total cost: a number in the unit in which runs report it, "2 cpu-h", "40 min" (of run time on
-                each worker), or "200 eur" for a campaign with a price. Overrun by about one run per worker.
+                each worker), or "200 eur" for a campaign with a price. Overrun by about the dearest run per worker.
             cost: Known expected cost; learned from the runs when left out.
             seed: Of everything random.
             workers: Local processes.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.costs import Polynomial, fit_cost
-from thrifty.errors import CostError, ThriftyWarning
+from thrifty.errors import ConfigError, CostError, ThriftyWarning
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import adjusted, epanechnikov
 from thrifty.inference.generation import Generation
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 PILOT = 50  # runs of generation 0 that a budget pays before anything else: fewer say nothing of cost or posterior
 OPENING = 0.2  # share of a budget that the rest of generation 0 may take
 GROWTH = 3  # a generation is at least a third of the pool: long runs take few generations, each a better proposal
+TASTE = 0.125  # share of what is left that the first draws of a proposal may take: 0.5 overran a budget by 2 %
 TIMINGS = 600  # a cost model is fitted to that many, evenly from all generations: more change little
 
 
@@ -81,16 +82,26 @@ class Loop:
 
     def _generation(self, proposal: Any, size: int, allowed: Allowance) -> str:
         """Run `size` draws in blocks; what stopped it, if anything did."""
-        done, stopped = 0, ""
+        done, stopped, before = 0, "", self.pool.spent
         while done < size and not stopped:
             each = self._expected(proposal)
-            count = min(size - done, allowed.block(each, self.pool))
+            if done and each is not None:  # draws of this very proposal tell more than a cost model of its region
+                each = max(each, (self.pool.spent - before) / done)
+            part = 0.5 if done else TASTE
+            count = min(size - done, allowed.block(each, self.pool, part=part, spread=self.pool.unevenness))
             if count:
                 self.pool.add(proposal, self.runner(proposal, count))
                 done += count
                 self._refuse_free(allowed)
             else:
                 stopped = allowed.reason(self.pool)
+        if stopped == "budget" and len(self.pool) < 2:
+            raise ConfigError(
+                f"the budget of {allowed.cost:g} was used up by the first run (it cost {self.pool.spent:g})",
+                code="D33",
+                why="one run has nothing to be compared with",
+                fix=f"{100 * self.pool.spent:.2g} would pay about a hundred runs like it",
+            )
         if done:
             self._note(proposal, done)
         return stopped

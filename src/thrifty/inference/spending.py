@@ -2,8 +2,9 @@
 
 A budget is a sum over runs, in the unit of `Simulations.cost`. Runs are admitted in blocks whose number comes from
 the *expected* cost of a draw, never from what the drawn runs would cost, and blocks that were started are finished:
-the number of runs is a stopping time, so weighted sums stay unbiased. Blocks are at most half of what is left, down
-to one run per worker, so that a budget is overrun by about one such block.
+the number of runs is a stopping time, so weighted sums stay unbiased. Blocks are at most half of what is left, the
+first of a new proposal an eighth (its cost is a prediction), down to one run per worker, so that a budget is overrun by
+about one such block.
 """
 
 from __future__ import annotations
@@ -134,8 +135,12 @@ class Allowance:
             return runs
         return min(runs, (self.cost - so_far.spent) / each)
 
-    def block(self, each: float | None, so_far: Spender) -> int:
-        """Runs to start next: under a budget half of what is left, or the last one per worker; 0 ends it."""
+    def block(self, each: float | None, so_far: Spender, *, part: float = 0.5, spread: float = 0.0) -> int:
+        """Runs to start next: under a budget a part of what is left, or the last one per worker; 0 ends it.
+
+        With costs of standard deviation `spread` times their mean, so many that two standard deviations more than
+        expected are still paid for.
+        """
         left = self.left(each, so_far)
         if left < 1:
             return 0
@@ -143,7 +148,8 @@ class Allowance:
             return int(min(left, LARGEST))
         # before runs have told their cost, blocks double: the first may be a hundred times the expected
         most = max(self.slots, len(so_far)) if each is None else LARGEST
-        return int(min(max(min(left, self.slots), left / 2), most))
+        surely = (np.sqrt(spread**2 + left) - spread) ** 2  # m with m + 2 spread √m = left
+        return int(min(max(min(left, self.slots), min(part * left, surely)), most))
 
     def rounded(self, size: int, each: float | None, so_far: Spender) -> int:
         """Runs of a generation: `size`, or all that is left when half a generation would remain."""
