@@ -56,6 +56,11 @@ def main(study: Study, doc: str | None, argv: Sequence[str] | None) -> Record:
     folder = options.out / f"{study.name}-{'full' if options.full else 'quick'}"
     folder.mkdir(parents=True, exist_ok=True)
     tasks = study.tasks(options.full, options.seeds)
+    if options.done:
+        rows = read_rows(folder / "rows.jsonl")
+        tasks = [task for task in tasks if key(task) in rows]
+        if not tasks:
+            raise SystemExit(f"{study.name}: no task is done yet in {folder}")
     record = header(study.name, options.full) | gathered(run_tasks(study.work, tasks, folder, workers=options.workers))
     write_json(folder / f"{study.name}.json", record)
     with warnings.catch_warnings():
@@ -73,6 +78,7 @@ def read_options(name: str, doc: str | None, argv: Sequence[str] | None) -> argp
     size.add_argument("--quick", action="store_true", help="small counts, a minute or two (default)")
     size.add_argument("--full", action="store_true", help="the paper's counts")
     parser.add_argument("--seeds", type=int, help="repetitions, instead of the default of the size")
+    parser.add_argument("--done", action="store_true", help="run nothing: record and figure of the tasks that are done")
     parser.add_argument("--workers", type=int, default=1, help="tasks side by side, one process each")
     parser.add_argument("--out", type=Path, default=Path("runs/studies"), help="rows, JSON and figure go here")
     options = parser.parse_args(argv)

@@ -73,6 +73,15 @@ def test_workers_change_nothing_and_more_seeds_only_add(tmp_path):
     assert two["values"][:2] == one["values"] and len(two["values"]) == 4
 
 
+def test_a_record_of_what_is_done(tmp_path):
+    """A study stopped on the way can be looked at without running the rest."""
+    finished(tmp_path, "--seeds", "2")
+    assert len(finished(tmp_path, "--done")["values"]) == 2
+    (tmp_path / "none").mkdir()
+    with pytest.raises(subprocess.CalledProcessError):
+        finished(tmp_path / "none", "--done")
+
+
 @pytest.mark.parametrize("options", [["--seeds", "0"], ["--workers", "0"], ["--quick", "--full"], ["--seed", "x"]])
 def test_bad_options_are_refused_before_anything_starts(tmp_path, study, options):
     with pytest.raises(SystemExit) as caught:
