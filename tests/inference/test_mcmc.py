@@ -138,3 +138,47 @@ def test_impossible_likelihood():
     with pytest.raises(InferenceError, match="zero or NaN at all 4000 prior draws") as caught:
         sample_posterior(lambda t: np.full(len(t), np.nan), th.Uniform([0.0], [1.0]), 10, rng=np.random.default_rng(0))
     assert caught.value.code == "I01"
+
+
+@pytest.mark.parametrize(("start", "width"), [(1.0, 1e-4), (-4.9, 0.5), (1.0, 10.0)])
+def test_a_start_round_a_point_reaches_the_posterior(start, width, rng):
+    """A ball round the maximum may be a hundred times wider or narrower than the peak, or beside it."""
+    prior = th.Uniform([-50.0, -50.0], [50.0, 50.0])
+    chains = sample_posterior(
+        lambda t: -0.5 * np.square((t - 1) / width).sum(1), prior, 1000, rng=rng, start=np.full(2, start)
+    )
+    assert np.abs(chains.samples.mean(0) - 1).max() < 5 * width / np.sqrt(500)
+    assert np.abs(chains.samples.std(0) / width - 1).max() < 5 / np.sqrt(1000)
+
+
+def test_masses_that_the_start_fixed_lower_the_ess(rng):
+    """Along a ridge of 1e-5 of the prior's width walkers hardly move: few first particles decide the mean."""
+    prior = th.Uniform([-5.0, -5.0], [5.0, 5.0])
+    z2 = []
+    for _ in range(4):
+        chains = sample_posterior(lambda t: -0.5 * ((t.sum(1) - 1) / 1e-4) ** 2, prior, 1000, rng=rng, quiet=True)
+        z2.append(np.square((chains.samples[:, 0].mean() - 0.5) / (9 / np.sqrt(12))) * min(chains.ess[0], 1000))
+    assert np.mean(z2) < 1 + 5 * np.sqrt(2 / 4)
+    assert chains.poor
+
+
+def test_a_posterior_of_1e_9_of_the_prior(rng):
+    prior = th.Uniform([-5.0, -5.0], [5.0, 5.0])
+    chains = sample_posterior(lambda t: -0.5 * np.square((t - 1) / 1e-9).sum(1), prior, 1000, rng=rng)
+    assert np.abs(chains.samples.std(0) / 1e-9 - 1).max() < 5 / np.sqrt(1000)
+
+
+def test_one_prior_draw_with_positive_density_is_spread_over_its_region(rng):
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
+    seen = prior.sample(mcmc.POOL, np.random.default_rng(7))[0]
+    chains = sample_posterior(
+        lambda t: np.where((np.abs(t - seen) < 0.004).all(1), 0.0, -np.inf), prior, 1000, rng=np.random.default_rng(7)
+    )
+    sd = 0.008 / np.sqrt(12)
+    assert np.abs(chains.samples.mean(0) - seen).max() < 5 * sd / np.sqrt(500)
+    assert np.abs(chains.samples.std(0) / sd - 1).max() < 0.15
+
+
+def test_more_walkers_than_the_usual_pool(rng):
+    chains = sample_posterior(lambda t: -t[:, 0], th.Uniform([0.0], [1.0]), 100, rng=rng, walkers=5_000)
+    assert chains.samples.shape == (100, 1)

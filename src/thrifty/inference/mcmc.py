@@ -14,6 +14,8 @@ Many walkers and few steps: a thousand walkers that start from the posterior are
 takes a thousand rows for the price of a hundred. R-hat compares groups of walkers and halves of the chain, as suits
 many short chains; autocorrelation is taken about the mean of all walkers, so that stuck walkers lower the ESS instead
 of hiding. Draws are taken from all walkers alike: of a thinned chain ordered by step only a few would come.
+Walkers on separate peaks keep the masses that the start gave them; how far those can be trusted is told by the family
+of each walker, the first particle it descends from (`family_size`).
 """
 
 from __future__ import annotations
@@ -112,14 +114,24 @@ def sample_posterior(
     def likelihood(z: Array) -> Array:
         return _clean(log_likelihood(box.to_bounded(z)))
 
+    def density(z: Array) -> Array:
+        return log_prior(z) + likelihood(z)
+
+    z = box.to_unconstrained(prior.sample(max(POOL, 4 * walkers), rng))
     if start is None:
-        first = _start(likelihood, log_prior, box.to_unconstrained(prior.sample(POOL, rng)), walkers, rng)
-    else:  # a ball of a hundredth of the prior's spread: the burn-in widens it
-        spread = box.to_unconstrained(prior.sample(POOL, rng)).std(0)
-        first = box.to_unconstrained(start[None]) + 0.01 * spread * rng.standard_normal((walkers, prior.dim))
+        first, family = _start(likelihood, log_prior, z, walkers, rng)
+    else:  # tempered from a ball of a hundredth of the prior's spread: it may be far wider or narrower than the peak
+        middle, spread = box.to_unconstrained(start[None]), 0.01 * z.std(0)
+
+        def ball(z: Array) -> Array:
+            return -0.5 * np.square((z - middle) / spread).sum(1)
+
+        near = middle + spread * rng.standard_normal(z.shape)
+        first, family = _start(lambda z: density(z) - ball(z), ball, near, walkers, rng)
     chain, log_density, acceptance = _run(
-        lambda z: log_prior(z) + likelihood(z),
+        density,
         first,
+        family,
         want=n,
         max_steps=max_steps,
         rng=rng,
@@ -129,7 +141,7 @@ def sample_posterior(
     height = log_density.reshape(-1) - box.log_jacobian(flat)
     chains = Chains(
         samples=box.to_bounded(flat[chosen]),
-        ess=effective_size(chain),
+        ess=np.minimum(effective_size(chain), family_size(chain, family)),
         rhat=nested_rhat(chain),
         acceptance=acceptance,
         steps=len(chain),
@@ -154,8 +166,10 @@ class _Particles(NamedTuple):
     base: Array  # log prior over z
 
 
-def _start(likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int, rng: np.random.Generator) -> Array:
-    """Particles from prior × likelihood^power, the power raised to 1 while half the particles stay effective."""
+def _start(
+    likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int, rng: np.random.Generator
+) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Walkers from prior × likelihood^power, the power raised to 1 while half stay effective, and their families."""
     value, base = likelihood(z), log_prior(z)
     particles = _Particles(z, value, base)
     if not (np.isfinite(value) & np.isfinite(base)).any():
@@ -165,17 +179,18 @@ def _start(likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int
             why="there is no point to start from",
             fix="check the observation and the density with log_prob at a parameter you believe in",
         )
-    power = 0.0
-    for _ in range(200):  # each turn halves the effective particles: 2^-200 of the prior is beyond any posterior
+    power, family = 0.0, np.arange(len(z))
+    for _ in range(400):  # each turn halves the effective particles: 1e-12 of ten parameters' prior takes as many
         step = _next_power(particles.value, power)
         keep = resample_indices((step - power) * particles.value, len(z), rng=rng)
-        particles, power = _Particles(*(column[keep] for column in particles)), step
+        particles, power, family = _Particles(*(column[keep] for column in particles)), step, family[keep]
         if power == 1.0 and len(np.unique(keep)) >= 2 * walkers:
             break  # the plain resample was rich enough
-        particles = _shake(particles, power, likelihood, log_prior, rng)
+        particles = _shake(particles, power, z.std(0), likelihood=likelihood, log_prior=log_prior, rng=rng)
         if power == 1.0:
             break
-    return particles.z[rng.choice(len(z), walkers, replace=False)]
+    chosen = rng.choice(len(z), walkers, replace=False)
+    return particles.z[chosen], family[chosen]
 
 
 def _next_power(value: Array, power: float) -> float:
@@ -184,20 +199,28 @@ def _next_power(value: Array, power: float) -> float:
     low, high = power, 1.0
     if ess((high - low) * finite) >= 0.5 * len(finite):
         return high
-    for _ in range(50):
+    for _ in range(100):  # a posterior 1e-9 of the prior wide begins at a power of 1e-19
         middle = (low + high) / 2
         low, high = (middle, high) if ess((middle - power) * finite) >= 0.5 * len(finite) else (low, middle)
-    return max(low, power + 1e-12)
+    return low if low > power else high
 
 
 def _shake(
-    particles: _Particles, power: float, likelihood: LogDensity, log_prior: LogDensity, rng: np.random.Generator
+    particles: _Particles,
+    power: float,
+    unit: Array,
+    *,
+    likelihood: LogDensity,
+    log_prior: LogDensity,
+    rng: np.random.Generator,
 ) -> _Particles:
-    """Random-walk Metropolis moves of every particle, with the particles' own covariance."""
+    """Random-walk Metropolis moves of every particle, with the particles' own covariance; unit: first spread (p,)."""
     z, value, base = particles
     p = z.shape[1]
-    spread = np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(p)
-    root = np.linalg.cholesky(spread + 1e-9 * np.trace(spread) / p * np.eye(p))
+    spread = np.atleast_2d(np.cov(z.T))
+    if len(np.unique(z[:, 0])) <= p + 1:  # they span nothing: as far as one prior draw is from the next
+        spread = np.diag(unit**2 * len(z) ** (-2 / p))
+    root = np.linalg.cholesky(spread + np.diag(1e-9 * np.diag(spread) + 1e-30))
     scale = 2.38 / np.sqrt(p)  # Roberts, Gelman and Gilks 1997
     for _ in range(5):
         trial = z + scale * rng.standard_normal(z.shape) @ root.T
@@ -212,7 +235,13 @@ def _shake(
 
 
 def _run(
-    log_density: LogDensity, start: Array, *, want: int, max_steps: int, rng: np.random.Generator
+    log_density: LogDensity,
+    start: Array,
+    family: npt.NDArray[np.intp],
+    *,
+    want: int,
+    max_steps: int,
+    rng: np.random.Generator,
 ) -> tuple[Array, Array, float]:
     """Chain (steps, walkers, p), its log density (steps, walkers) and the acceptance; the way there is dropped."""
     import emcee
@@ -229,9 +258,10 @@ def _run(
     least = -(-want // walkers)
     goal = max(2 * POOR_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws
     while True:
-        state = sampler.run_mcmc(state, max(BLOCK, least - sampler.iteration), skip_initial_state_check=True)
+        done = sampler.iteration  # a look costs as much as the chain is long: fewer of them at a long one
+        state = sampler.run_mcmc(state, max(BLOCK, done // 8, least - done), skip_initial_state_check=True)
         chain, steps = np.asarray(sampler.get_chain()), sampler.iteration
-        effective = effective_size(chain).min()
+        effective = min(effective_size(chain).min(), family_size(chain, family).min())
         mixed = steps >= patience or memory(chain[0], chain[-1]) < FORGOTTEN
         good = mixed and nested_rhat(chain).max() < GOOD_RHAT
         stuck = False
@@ -319,6 +349,28 @@ def effective_size(chain: Array) -> Array:
         window = np.flatnonzero(np.arange(steps) >= 5 * times)  # Sokal 1997
         out[i] = steps * walkers / max(times[window[0]] if len(window) else max(times.max(), steps), 1.0)
     return out
+
+
+def family_size(chain: Array, family: npt.NDArray[np.intp]) -> Array:
+    """Effective draws (p,) in a chain (steps, walkers, p) whose walkers come in families (Lee and Whiteley 2018).
+
+    The variance of the mean is that of the sums over families: walkers that forgot where they began count each, those
+    that sit where their first particle put them count together.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> family, free = np.arange(1000) % 20, rng.standard_normal((1, 1000, 1))
+        >>> bound = rng.standard_normal(20)[None, family, None]
+        >>> bool(family_size(free, family)[0] > 400), bool(family_size(bound, family)[0] < 40)
+        (True, True)
+    """
+    off = chain.mean(0) - chain.mean((0, 1))
+    sums = np.zeros((int(family.max()) + 1, chain.shape[2]))
+    np.add.at(sums, family, off)
+    scatter = np.square(sums).sum(0) / len(family) ** 2
+    variance = chain.var((0, 1))
+    few = len(np.unique(family)) < 2  # one family tells nothing about another
+    return np.where((scatter > 0) & ~np.bool_(few), variance / np.where(scatter > 0, scatter, 1.0), np.inf)
 
 
 def nested_rhat(chain: Array) -> Array:
