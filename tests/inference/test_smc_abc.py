@@ -280,3 +280,30 @@ def test_a_runner_that_drops_slow_runs_is_refused():
 
     with pytest.raises(DataError, match="simulations came back"):
         SMCABC(Toy.prior).run(Greedy(), [X_O], n=400)
+
+
+class Still:
+    """One statistic follows the parameter, the other stands still."""
+
+    def simulate_many(self, draws, seed, start=0, workers=1):
+        noise = 0.1 * np.random.default_rng([seed, start]).standard_normal(draws.theta.shape)
+        x = np.hstack([draws.theta + noise, np.ones((len(draws.theta), 1))])
+        return th.Simulations.from_arrays(theta=draws.theta, x=x)
+
+
+@pytest.mark.parametrize("adjust", ["none", "linear"])
+@pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")
+def test_a_statistic_that_stands_still_beside_the_observation_moves_nothing(adjust, seed):
+    study = SMCABC(th.Uniform([-5.0], [5.0]), adjust=adjust).run(Still(), [1.0, 2.0], n=1_500, seed=seed)
+    assert abs(study.posterior.mean[0] - 1.0) < 5 * 0.1 / np.sqrt(100)
+
+
+@pytest.mark.parametrize("n", [float("nan"), "100", 2.5, 0])
+def test_a_number_of_runs_that_is_none_is_refused(n):
+    with pytest.raises(ConfigError, match="n must be a whole number"):
+        SMCABC(th.Uniform([-5.0], [5.0])).run(Still(), [1.0, 2.0], n=n)
+
+
+def test_one_run_is_not_blamed_on_the_simulator():
+    with pytest.raises(DataError, match=r"1 valid run has no spread.*\n.*more runs"):
+        SMCABC(th.Uniform([-5.0], [5.0])).run(Still(), [1.0, 2.0], n=1)

@@ -67,9 +67,11 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
         )
     z = box.to_unconstrained(theta)
     root = np.sqrt(weights)[:, None]
-    spread = np.sqrt(weights @ np.square(offset))
-    scaled = offset / np.where(
-        spread > 0, spread, 1.0
+    centred = offset - weights @ offset  # a statistic that stands still, off x_o, is no second intercept
+    spread = np.sqrt(weights @ np.square(centred))
+    still = spread <= 1e-9 * np.abs(offset).max(0)
+    scaled = np.where(still, 0.0, offset) / np.where(
+        still, 1.0, spread
     )  # columns of one size: lstsq's rank cut-off then means something
     design = np.column_stack([np.ones(len(z)), scaled])
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution

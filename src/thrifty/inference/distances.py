@@ -45,6 +45,12 @@ class Distance(Protocol):
 
 
 def _note_constant(spread: Array, x: Array) -> None:
+    if len(x) < 2:
+        raise DataError(
+            f"{len(x)} valid run has no spread to measure distances by",
+            code="D03",
+            fix="more runs: a larger n or budget; or a distance with a scale of its own, th.distances.Euclidean(scale)",
+        )
     for j in np.flatnonzero(spread == 0):
         warn(f"[D03] statistic {j} is constant ({x[0, j]:g}) in all runs; it is left out of the distance", stacklevel=5)
     if not (spread > 0).any():

@@ -87,8 +87,10 @@ def projected(
 
 def _regression(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
     """(B (s - s_o), residual) of the weighted regression of z on the offset."""
-    spread = np.sqrt(weights @ np.square(offset) / weights.sum())
-    scaled = offset / np.where(spread > 0, spread, 1.0)
+    centred = offset - weights @ offset / weights.sum()  # a statistic that stands still is no second intercept
+    spread = np.sqrt(weights @ np.square(centred) / weights.sum())
+    still = spread <= 1e-9 * np.abs(offset).max(0)
+    scaled = np.where(still, 0.0, offset) / np.where(still, 1.0, spread)
     design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return scaled @ slopes[1:], z - design @ slopes

@@ -113,8 +113,8 @@ class SMCABC:
         """
         if n is None and budget is None and self.epsilon is None:
             raise ConfigError("nothing says when to stop", code="D33", fix="give n=, budget= or SMCABC(epsilon=...)")
-        if n is not None and (n != int(n) or n < 1):
-            raise ConfigError(f"n must be a whole number >= 1, got {n}", code="D33")
+        if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
+            raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="D33")
         slots = workers if engine is None else int(engine.slots)
         simulator, money = accounted(simulator, budget, engine=engine, slots=slots)
         allowed = Allowance(n, money.amount(budget), slots)
