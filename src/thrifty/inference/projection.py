@@ -30,6 +30,7 @@ PER_STATISTIC = 2  # effective near runs for each coefficient of a regression
 # Neighbourhood, as a share of the runs: of a hundred thousand the nearest 800 in twelve statistics differ in noise
 # alone, and a regression on noise projects on noise. A twentieth to a fifth do alike.
 SHARE = 0.1
+RUNS_PER_DRAW = 40  # of a large neighbourhood one run in forty is kept: few draws then cost more than a wider tolerance
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,14 @@ class Projection:
     def posterior(
         self, table: Simulations, x_o: Array, *, prior: Prior, particles: int, adjust: Adjust
     ) -> WeightedPosterior:
-        """The weighted draws with the smallest |T| that count as `particles`."""
+        """The weighted draws with the smallest |T| that count as `particles`, or as more where there are many runs."""
         near = Simulations.from_arrays(
             theta=table.theta[self.rows], x=self.values, log_weights=table.log_weights[self.rows], names=table.names
         )
         one = Euclidean(np.ones(self.values.shape[1]))
         origin = np.zeros(self.values.shape[1])
-        epsilon, _ = tolerance(one(self.values, origin), near.log_weights, particles=particles)
+        many = min(len(self.rows) / RUNS_PER_DRAW, ess(near.log_weights) / 4)
+        epsilon, _ = tolerance(one(self.values, origin), near.log_weights, particles=max(particles, int(many)))
         found = ABC(prior, epsilon=epsilon, distance=one, adjust=adjust).fit(near).accepted(origin)
         return replace(found, x_o=x_o, index=self.rows[found.index])
 

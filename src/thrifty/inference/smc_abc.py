@@ -43,7 +43,8 @@ class SMCABC:
 
     Args:
         prior: The prior.
-        particles: Effective draws that the tolerance keeps: the accuracy of the posterior asked for.
+        particles: Effective draws that the tolerance keeps, at the least: the accuracy of the posterior asked for.
+            In projected statistics more are kept where runs are many (one in 40 of the neighbourhood).
         size: Runs of the first generations; twice `particles` by default, as many as steer. Later ones are a third of
             the pool.
         epsilon: Stop when the tolerance reaches this.
