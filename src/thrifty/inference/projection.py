@@ -28,8 +28,8 @@ from thrifty.weights import ess
 
 PER_STATISTIC = 2  # effective near runs for each coefficient of a regression
 # Neighbourhood, as a share of the runs: of a hundred thousand the nearest 800 in twelve statistics differ in noise
-# alone, and a regression on noise projects on noise. A twentieth to a fifth do alike.
-SHARE = 0.1
+# alone, and a regression on noise projects on noise.
+SHARE = 0.2
 RUNS_PER_DRAW = 40  # of a large neighbourhood one run in forty is kept: few draws then cost more than a wider tolerance
 
 
@@ -65,7 +65,7 @@ def projected(
 ) -> Projection | None:
     """The projection of a pool: theta (n, p), s - s_o (n, d) and distances (n,), infinite for failed runs.
 
-    The neighbourhood is the nearest tenth of all runs, at least 4 · particles of them, and more (up to twice as many)
+    The neighbourhood is the nearest fifth of all runs, at least 4 · particles of them, and more (up to twice as many)
     until they count as the particles. None where it holds too few runs for the regression.
     """
     order = np.argsort(distances, kind="stable")
