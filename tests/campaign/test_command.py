@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -134,8 +137,7 @@ def test_a_session_of_its_own_does_not_escape(program):
 
 @pytest.mark.parametrize("how", ["time-out", "killed driver"])
 def test_no_folder_of_a_run_is_left_behind(program, tmp_path, monkeypatch, how):
-    scratch, begun = tmp_path / "scratch", tmp_path / "begun"
-    scratch.mkdir()
+    scratch, begun = Path(tempfile.mkdtemp(dir="/tmp")), tmp_path / "begun"  # a socket's path may have 107 characters
     monkeypatch.setenv("TMPDIR", str(scratch))
     path = program(
         f"import time\nopen('big', 'w').write('x' * 100_000)\nopen({str(begun)!r}, 'w').close()\ntime.sleep(1000)"
@@ -158,6 +160,21 @@ def test_no_folder_of_a_run_is_left_behind(program, tmp_path, monkeypatch, how):
     while (left := list(scratch.rglob("big"))) and time.monotonic() < until:
         time.sleep(0.05)
     assert not left and not [entry for entry in scratch.iterdir() if entry.name.startswith("thrifty-")]
+    shutil.rmtree(scratch)
+
+
+def test_a_temporary_folder_too_deep_for_sockets_is_named(tmp_path):
+    deep = tmp_path / ("d" * 120)
+    deep.mkdir()
+    code = "import thrifty as th\nth.simulate(abs, [[1.0]], workers=2, progress='quiet')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(deep)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "[F11]" in done.stderr and "TMPDIR=/tmp" in done.stderr
 
 
 def test_a_program_that_ends_leaves_its_siblings_alone(program):

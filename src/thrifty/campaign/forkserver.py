@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign import warden
+from thrifty.errors import ConfigError
 
 # numerical libraries use one thread a worker unless the user says otherwise: the workers fill the cores already
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -65,6 +66,15 @@ def start_forkserver() -> None:
     os.environ.update(dict.fromkeys(missing, "1"))
     try:
         forkserver.ensure_running()
+    except OSError as error:
+        if "path too long" not in str(error):
+            raise
+        raise ConfigError(
+            f"the temporary folder {tempfile.gettempdir()} is too deep for the sockets that workers are reached by",
+            code="F11",
+            why="the path of a socket may have about a hundred characters",
+            fix="TMPDIR=/tmp, or another short one",
+        ) from None
     finally:
         for name in missing:
             del os.environ[name]
