@@ -67,12 +67,22 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
         )
     z = box.to_unconstrained(theta)
     root = np.sqrt(weights)[:, None]
-    centred = offset - weights @ offset  # a statistic that stands still, off x_o, is no second intercept
-    spread = np.sqrt(weights @ np.square(centred))
-    still = spread <= 1e-9 * np.abs(offset).max(0)
-    scaled = np.where(still, 0.0, offset) / np.where(
-        still, 1.0, spread
-    )  # columns of one size: lstsq's rank cut-off then means something
+    scaled = one_size(offset, weights)
     design = np.column_stack([np.ones(len(z)), scaled])
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return box.to_bounded(z - scaled @ slopes[1:])
+
+
+def one_size(offset: Array, weights: Array) -> Array:
+    """Columns of s - s_o (n, d) in units of their weighted spread, so that lstsq's rank cut-off means something.
+
+    A statistic that stands still is 0: off x_o, it would be a second intercept.
+
+    Example:
+        >>> one_size(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).tolist()
+        [[1.0, 0.0], [3.0, 0.0]]
+    """
+    share = weights / weights.sum()
+    spread = np.sqrt(share @ np.square(offset - share @ offset))
+    still = spread <= 1e-9 * np.abs(offset).max(0)
+    return np.where(still, 0.0, offset) / np.where(still, 1.0, spread)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.inference.abc import ABC
-from thrifty.inference.adjustment import Adjust, epanechnikov
+from thrifty.inference.adjustment import Adjust, epanechnikov, one_size
 from thrifty.inference.distances import Euclidean
 from thrifty.inference.nearness import tolerance
 from thrifty.inference.transforms import BoxTransform
@@ -89,10 +89,7 @@ def projected(
 
 def _regression(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
     """(B (s - s_o), residual) of the weighted regression of z on the offset."""
-    centred = offset - weights @ offset / weights.sum()  # a statistic that stands still is no second intercept
-    spread = np.sqrt(weights @ np.square(centred) / weights.sum())
-    still = spread <= 1e-9 * np.abs(offset).max(0)
-    scaled = np.where(still, 0.0, offset) / np.where(still, 1.0, spread)
+    scaled = one_size(offset, weights)
     design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return scaled @ slopes[1:], z - design @ slopes
