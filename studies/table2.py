@@ -136,10 +136,9 @@ def _ks(rows: list[Value]) -> str:
     return " ".join(f"{v:.2f}" for v in values.mean(0)) if len(values) else "–"
 
 
-def verdict(record: Record, name: str, arm: str) -> tuple[float, float, bool, bool]:
-    """Time saved and MMD² of an arm, and whether each is at least as good as the paper's (MMD² within two se)."""
-    rows, i = pick(record, model=name, arm=arm), ARMS.index(arm)
-    saved, mmd = column(rows, "saved"), column(rows, "mmd2")
+def verdict(rows: list[Value], name: str, arm: str) -> tuple[float, float, bool, bool]:
+    """Time saved and MMD² of rows, and whether each is as good as the paper's for the arm (MMD² within two se)."""
+    i, saved, mmd = ARMS.index(arm), column(rows, "saved"), column(rows, "mmd2")
     mmd = mmd[np.isfinite(mmd)]
     paper_mean, paper_sd = PAPER_MMD[name][i]
     spread = mmd.std(ddof=1) if len(mmd) > 1 else paper_sd  # one seed has no spread of its own
