@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
@@ -52,7 +54,7 @@ def test_a_budget_that_cannot_be_added_up_is_refused(money, budget, message):
 
 def test_blocks_halve_down_to_one_run_per_worker():
     allowed, spent, blocks = Allowance(cost=100.0, slots=2), 0.0, []
-    while block := allowed.block(1.0, Spent(spent, 10)):
+    while block := allowed.block(1.0, Spent(spent, 100)):
         blocks.append(block)
         spent += block
     assert blocks == [50, 25, 12, 6, 3, 2, 2] and spent == 100.0
@@ -86,7 +88,7 @@ def test_a_budget_is_overrun_by_about_the_dearest_run(budget, known, seed):
 
 
 def test_a_budget_that_pays_one_run_is_refused(seed):
-    with pytest.raises(ConfigError, match=r"budget of 1e-06 was used up by the first run \(it cost .*\)") as caught:
+    with pytest.raises(ConfigError, match=r"first run cost .* of the budget of 1e-06: no second is paid for") as caught:
         th.SMCABC(PRIOR, particles=20).run(Toy(), [1.0], budget=1e-6, seed=seed)
     assert caught.value.code == "D33"
 
@@ -142,3 +144,22 @@ def test_a_budget_for_runs_without_cost_is_refused(seed):
 
     with pytest.raises(CostError, match="report no cost"):
         th.SMCABC(PRIOR, particles=20).run(Free(), [1.0], budget=10.0, seed=seed)
+
+
+def test_a_cheap_first_run_does_not_admit_fifty_dear_ones(seed):
+    """Costs over four orders of magnitude and a budget of ten mean runs: overrun by about the longest run.
+
+    Where the first run takes more than half of the budget, it is refused.
+    """
+    assert Allowance(cost=100.0).block(0.01, Spent(0.01, 1)) == 1
+    assert Allowance(cost=100.0, slots=4).block(0.01, Spent(0.04, 4)) == 4
+    method, over = th.SMCABC(th.Uniform(-5, 4)), []
+
+    def simulate(theta, rng):
+        return th.Output(theta + 0.3 * rng.standard_normal(1), cost=float(np.exp(theta[0])))
+
+    for s in range(seed, seed + 8):
+        with contextlib.suppress(ConfigError):
+            cost = method.run(simulate, [2.0], budget=60.0, seed=s).simulations.cost
+            over.append((cost.sum() - 60) / cost.max())
+    assert len(over) > 2 and max(over) < 3, "blocks without a bound overran by five of the longest runs"

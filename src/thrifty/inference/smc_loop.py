@@ -97,7 +97,7 @@ class Loop:
                 stopped = allowed.reason(self.pool)
         if stopped == "budget" and len(self.pool) < 2:
             raise ConfigError(
-                f"the budget of {allowed.cost:g} was used up by the first run (it cost {self.pool.spent:g})",
+                f"the first run cost {self.pool.spent:g} of the budget of {allowed.cost:g}: no second is paid for",
                 code="D33",
                 why="one run has nothing to be compared with",
                 fix=f"{100 * self.pool.spent:.2g} would pay about a hundred runs like it",

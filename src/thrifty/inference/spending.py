@@ -3,8 +3,8 @@
 A budget is a sum over runs, in the unit of `Simulations.cost`. Runs are admitted in blocks whose number comes from
 the *expected* cost of a draw, never from what the drawn runs would cost, and blocks that were started are finished:
 the number of runs is a stopping time, so weighted sums stay unbiased. Blocks are at most half of what is left, the
-first of a new proposal an eighth (its cost is a prediction), down to one run per worker, so that a budget is overrun by
-about one such block.
+first of a new proposal an eighth (its cost is a prediction), never more than all runs before, down to one run per
+worker, so that a budget is overrun by about one such block.
 """
 
 from __future__ import annotations
@@ -146,8 +146,9 @@ class Allowance:
             return 0
         if self.cost is None:
             return int(min(left, LARGEST))
-        # before runs have told their cost, blocks double: the first may be a hundred times the expected
-        most = max(self.slots, len(so_far)) if each is None else LARGEST
+        most = max(
+            self.slots, len(so_far)
+        )  # at most double: after a cheap first run the next may be a thousand times dearer
         surely = (np.sqrt(spread**2 + left) - spread) ** 2  # m with m + 2 spread √m = left
         return int(min(max(min(left, self.slots), min(part * left, surely)), most))
 
