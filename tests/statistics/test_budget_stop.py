@@ -99,6 +99,22 @@ def test_a_cost_budget_is_unbiased_and_skipping_is_not(rng):
     assert 8000 <= np.mean(spent) < 8000 + RANGE, "overshoot is one run at most"
 
 
+def test_predictions_twenty_times_too_low_do_not_double_the_bill(rng, monkeypatch):
+    """Runs under way count as dear as runs turned out to be; counted as predicted, a whole wave is overlooked."""
+    theta, budget = rng.random((2000, 1)), 20_000.0
+    cost = 100 * (1 + theta[:, 0])
+
+    def bill():
+        seconds = {"predicted": cost / 20, "duration": lambda task: float(cost[task.index])}
+        outcomes, _, ending = campaign(theta, CostGate(budget), 64, **seconds, price=1.0)
+        assert ending == "budget"
+        return sum(outcome.cpu for outcome in outcomes) / budget
+
+    learned = bill()
+    monkeypatch.setattr(Loop, "rate", property(lambda loop: loop.predicted_price))
+    assert 1 <= learned < 1.1 and bill() > 1.25, "the mutant believes the prediction"
+
+
 def test_a_hard_deadline_stops_admitting_early(rng):
     """With the 99 % quantile in reserve nearly nothing is cut; what is cut stays pending."""
     theta, _ = draws(rng, 900, 0.5)

@@ -52,7 +52,6 @@ class Loop:
     must_spend: bool = False  # under a budget of cost, runs that fail and cost nothing would go on for ever
     spent: float = 0.0
     predicted_price: float = 0.0  # of one predicted unit, so that what is in flight counts against the budget
-    in_flight: float = 0.0
     differs: int | None = None  # an index that gave two answers
     _deaths: Counter[int] = field(default_factory=Counter)
     _kills: Counter[int] = field(default_factory=Counter)
@@ -61,6 +60,23 @@ class Loop:
     _in_vain: Counter[str] = field(default_factory=Counter)  # failures in a row that took nothing from the budget
     _timed_out: Outcome | None = None
     _told: bool = False
+    _flying: float = 0.0  # predicted units that were sent and have not come back
+    _paid: float = 0.0  # price of the runs that came back, and what was predicted for them
+    _foretold: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Price of one predicted unit: as measured where runs turned out dearer than predicted.
+
+        Never less than predicted: the runs that come back first are the cheap ones.
+        """
+        dearer = self._paid / self._foretold if self._foretold > 0 else 1.0
+        return self.predicted_price * max(1.0, dearer)
+
+    @property
+    def committed(self) -> float:
+        """What is spent, and what will be on the runs under way."""
+        return self.spent + self.rate * self._flying
 
     def run(self, interrupts: Interrupts) -> Ending:
         """Until nothing is left, admission ends, or a signal says so."""
@@ -101,13 +117,13 @@ class Loop:
         """Give every free slot a bundle; what was admitted always runs, more is admitted while the gate is open."""
         while len(self.schedule) and (self.engine.free > 0 or self._may_send_ahead()):
             if not self.schedule.ready:
-                if not self.gate.admit(spent=self.spent + self.in_flight, now=self.engine.clock()):
+                if not self.gate.admit(spent=self.committed, now=self.engine.clock()):
                     return "budget"
-                share = SHARE * self.gate.left(spent=self.spent + self.in_flight)
-                cost = share / self.predicted_price if self.predicted_price > 0 else np.inf
+                share = SHARE * self.gate.left(spent=self.committed)
+                cost = share / self.rate if self.rate > 0 else np.inf
                 self.sink.admitted(self.schedule.admit(seconds=ADMISSION * self.engine.slots, cost=cost))
             bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
-            self.in_flight += self._predicted(bundle)
+            self._flying += self._units(bundle)
             self.engine.submit(bundle)
         return "done"
 
@@ -115,8 +131,8 @@ class Loop:
         """Whether a busy worker gets its next bundle now; it is admitted and counted as in flight like any other."""
         return self.engine.ahead > 0 and self.schedule.short(seconds=AHEAD, slots=self.engine.slots)
 
-    def _predicted(self, tasks: Sequence[Task]) -> float:
-        return self.predicted_price * sum(task.predicted for task in tasks) if self.schedule.known else 0.0
+    def _units(self, tasks: Sequence[Task]) -> float:
+        return sum(task.predicted for task in tasks) if self.schedule.known else 0.0
 
     def _collect(self, reports: Sequence[Report]) -> None:
         kept: list[Outcome] = []
@@ -133,7 +149,7 @@ class Loop:
 
     def _judge(self, report: Report) -> list[Outcome]:
         tasks = {task.index: task for task in report.tasks}
-        self.in_flight -= self._predicted(report.tasks)
+        self._flying -= self._units(report.tasks)
         kept = [o for outcome in report.outcomes if (o := self._finished(outcome, tasks[outcome.index]))]
         done = {outcome.index for outcome in report.outcomes}
         left = [task for task in report.tasks if task.index not in done]
@@ -163,6 +179,8 @@ class Loop:
             if self.limit.on_timeout == "stop":
                 self._timed_out = outcome
         self.schedule.learn(outcome, task.predicted)
+        self._paid += self.price(outcome)
+        self._foretold += self.predicted_price * self._units([task])
         return outcome if outcome.limit == task.limit else replace(outcome, limit=task.limit)
 
     def _died(self, task: Task, report: Report) -> list[Outcome]:
