@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import fcntl
 import json
 import os
 import subprocess
+import threading
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -37,7 +42,8 @@ class Study:
 
     Attributes:
         name: Of the script and of its files.
-        tasks: (full, seeds or None) -> tasks; every setting a result depends on is in the task.
+        tasks: (full, seeds or None) -> tasks, sizes and seed of each; what is constant in a study is told by the commit
+            that every row keeps.
         work: (task, folder) -> values, one dict each; the folder keeps what is made once, such as a reference.
         text: Record -> Markdown, the paper's numbers beside ours.
         draw: (record, file) -> a figure.
@@ -61,7 +67,9 @@ def main(study: Study, doc: str | None, argv: Sequence[str] | None) -> Record:
         tasks = [task for task in tasks if key(task) in rows]
         if not tasks:
             raise SystemExit(f"{study.name}: no task is done yet in {folder}")
-    record = header(study.name, options.full) | gathered(run_tasks(study.work, tasks, folder, workers=options.workers))
+    with alone(folder):
+        rows = run_tasks(study.work, tasks, folder, workers=options.workers)
+    record = header(study.name, options.full) | gathered(rows)
     write_json(folder / f"{study.name}.json", record)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", th.ThriftyWarning)  # a figure may show what the library warns of
@@ -105,24 +113,74 @@ def run_tasks(
     return [done[key(task)] for task in tasks]
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Refuse a second run in the same folder: both would do the same tasks."""
+    with (folder / "lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SystemExit(
+                f"{folder} is in use by another run of this study; wait for it, or give another --out"
+            ) from None
+        yield
+
+
 def _rows(work: Any, tasks: list[Task], folder: Path, workers: int) -> Any:
-    if workers == 1:
-        yield from (one_task(work, task, folder) for task in tasks)
-        return
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        for future in as_completed([pool.submit(one_task, work, task, folder) for task in tasks]):
-            yield future.result()
+    """Rows as they are done; a task that fails costs no other, and is named at the end."""
+    failed: list[str] = []
+    for task, row in _in_order(work, tasks, folder) if workers == 1 else _side_by_side(work, tasks, folder, workers):
+        if isinstance(row, Exception):
+            failed.append(f"{key(task)}: {type(row).__name__}: {row}")
+            print(failed[-1])
+        else:
+            yield row
+    if failed:
+        raise SystemExit(f"{len(failed)} of {len(tasks)} tasks failed, the rest is kept; first: {failed[0]}")
+
+
+def _in_order(work: Any, tasks: list[Task], folder: Path) -> Iterator[tuple[Task, Any]]:
+    for task in tasks:
+        try:
+            yield task, one_task(work, task, folder)
+        except Exception as error:
+            yield task, error
+
+
+def _side_by_side(work: Any, tasks: list[Task], folder: Path, workers: int) -> Iterator[tuple[Task, Any]]:
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+    ) as p:
+        futures = {p.submit(one_task, work, task, folder): task for task in tasks}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.exception() or future.result()
+        except BaseException:  # an interrupt: what has not begun is left for the next run
+            p.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _end_with(parent: int) -> None:
+    """End a worker whose study was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def one_task(work: Callable[[Task, Path], list[Value]], task: Task, folder: Path) -> dict[str, Any]:
     """Values of one task with the CPU seconds they took."""
     from threadpoolctl import threadpool_limits
 
-    begin = time.process_time()
+    made, begin = commit(), time.process_time()
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore", th.ThriftyWarning)  # weak effective numbers are what the tables are about
         values = work(task, folder)
-    return {"task": task, "cpu": round(time.process_time() - begin, 2), "values": [short(value) for value in values]}
+    spent = round(time.process_time() - begin, 2)
+    return {"task": task, "cpu": spent, "commit": made, "values": [short(value) for value in values]}
 
 
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:
@@ -172,6 +230,7 @@ def gathered(rows: list[dict[str, Any]]) -> Record:
     return {
         "seeds": len({row["task"].get("seed", 0) for row in rows} - {-1}),  # -1: done once, whatever the seeds
         "tasks": len(rows),
+        "commits": dict(sorted(Counter(row["commit"] for row in rows).items())),
         "cpu_seconds": round(sum(row["cpu"] for row in rows), 1),
         "cpu": [[kind(row["task"]), row["task"].get("n", 1), row["cpu"]] for row in rows],
         "values": [row["task"] | value for row in rows for value in row["values"]],
@@ -182,16 +241,23 @@ def header(name: str, full: bool) -> Record:
     """What a reader must know of a run: when, on which code and machine."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     size = "full" if full else "quick"
-    return {"study": name, "size": size, "date": today, "commit": commit(), "machine": machine()}
+    return {"study": name, "size": size, "date": today, "machine": machine()}
 
 
+@cache
 def commit() -> str:
-    """The last commit that changed the library: what the numbers rest on."""
-    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%h", "--", "src/thrifty"]
+    """The last commit that changed library or studies, what a row rests on; with a + where files differ from it."""
+    parts = ["--", "src/thrifty", "studies"]
     try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() or "unknown"
+        last = _git("log", "-1", "--format=%h", *parts)
+        return (last or "unknown") + ("+" if _git("status", "--porcelain", *parts, ":!studies/results") else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
+
+
+def _git(*command: str) -> str:
+    done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def machine() -> str:

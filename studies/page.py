@@ -94,8 +94,8 @@ def overview(found: dict[str, Record]) -> str:
         seeds = len({task.get("seed", 0) for task in asked} - {-1})
         body.append([f"`{name}`", f"{record['seeds']}", f"{seeds}", f"{record['tasks']} of {len(asked)}",
                      f"{record['cpu_seconds'] / 60:.1f}", f"{60 * hours(name, record):.0f}",
-                     record["date"], record["commit"], record["machine"]])  # fmt: skip
-    head = ["study", "seeds", "asked", "tasks", "CPU min", "CPU min, all asked", "date", "library", "machine"]
+                     record["date"], _commits(record), record["machine"]])  # fmt: skip
+    head = ["study", "seeds", "asked", "tasks", "CPU min", "CPU min, all asked", "date", "code", "machine"]
     return (
         table(head, body) + f"\n\nAll that is asked for, at the CPU time per task measured here, is"
         f" {total:.1f} CPU hours: {total / 2:.1f} hours on two cores. Seeds fewer than asked are for want of machine"
@@ -137,6 +137,12 @@ def _claim(two: Any, name: str, arm: str, rows: list[Value]) -> list[str]:
 
 def _power(arm: str) -> float | None:
     return float(arm[2:]) if arm.startswith("k=") else None
+
+
+def _commits(record: Record) -> str:
+    """The code that made the rows, with their number where it was not one."""
+    found = record["commits"]
+    return ", ".join(f"{name} ({count})" if len(found) > 1 else name for name, count in found.items())
 
 
 def _yes(value: bool) -> str:

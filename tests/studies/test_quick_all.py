@@ -118,12 +118,11 @@ def test_beyond_stopping(quick, study):
 
 
 def test_beyond_pilot(quick, study):
-    """No weight of the pool exceeds n / 200, so that it keeps more effective runs under every penalty."""
+    """No weight of the pool exceeds n / 200 + 1, so that it keeps more effective runs under every penalty."""
     record, _ = quick("beyond_pilot")
     module = study("beyond_pilot")
     for name in module.SEEDS:
         for k in module.POWERS[1:]:
             alone, pooled = (module.pick(record, model=name, k=k, kept=kept)[0] for kept in module.KEPT)
             assert pooled["effective"] > alone["effective"] and pooled["largest"] < alone["largest"]
-            assert pooled["saved_with_pilot"] > alone["saved_with_pilot"], "200 runs fewer are bought"
-            assert alone["saved_with_pilot"] < alone["saved"]
+            assert pooled["saved"] == alone["saved"] > alone["saved_with_pilot"], "the same campaign"
