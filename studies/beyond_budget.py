@@ -4,8 +4,9 @@
 
 A budget pays for so many plain runs. Each arm draws in order and stops with the run that passes the budget, which
 is kept (stopping otherwise would favour cheap runs); cost-aware arms pay for their pilot of 200 out of it. The pilot is
-recycled through joint weights, except in the paper's mixture, which cannot. Accuracy: mean log density of the
-true parameters under an amortised NPE, over runs from the prior, in all of them and in the cheap and the dear half.
+recycled through joint weights, except in the paper's mixture, which has no rule for it. Accuracy: mean log density of
+the true parameters under an amortised NPE, over runs from the prior, in all of them and in the cheap and the dear half.
+Budgets are in operations with the start-up of `studies/epidemics.py`, the same on every machine.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ def text(record: Record) -> str:
     head = ["budget (plain runs)", "arm", "runs", "effective", "log density", "gain, all", "gain, cheap", "gain, dear"]
     return (
         f"Equal budget on temporal SIR, {record['seeds']} seeds, NPE with splines; gains in nats over plain, same"
-        " seeds, mean and sd.\n\n" + table(head, body)
+        " seeds, mean and sd. Every arm but plain pays for a pilot of 200 runs out of the budget; all but the paper's"
+        " mixture use these runs again.\n\n" + table(head, body)
     )
 
 
@@ -111,8 +113,10 @@ def draw(record: Record, path: Path) -> None:
         ax.set_xscale("log")
         ax.set_xticks(budgets, [f"{b:,}" for b in budgets])
         ax.minorticks_off()
-        labels(ax, "budget, in plain runs", "mean log density" if part == "all" else "", f"{part} observations")
-    legend(axes[0, 0])
+        labels(
+            ax, "budget, in plain runs", "mean log density (bars: se)" if part == "all" else "", f"{part} observations"
+        )
+    legend(axes[0, 0], loc="lower right")
     save(figure, path)
 
 

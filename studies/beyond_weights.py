@@ -85,9 +85,12 @@ def draw(record: Record, path: Path) -> None:
         axes[0, 1].plot(RANGES, [schemes(r)[j] for r in RANGES], "o-", color=COLOURS[j], label=scheme)
     axes[0, 0].set_xticks([0, 1], list(PLACES))
     axes[0, 1].set_xscale("log")
+    axes[0, 0].set_yscale("log")
+    axes[0, 1].set_yscale("log")
     labels(axes[0, 0], "observation", "MMD² to the exact posterior", "same runs, two weights")
     labels(axes[0, 1], "cost range", "ESS/n", "effective draws per draw")
-    legend(axes[0, 0])
+    for ax in axes[0]:
+        legend(ax)
     save(figure, path)
 
 

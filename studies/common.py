@@ -275,6 +275,14 @@ def write_json(path: Path, record: Record) -> None:
     temporary.replace(path)
 
 
+def paper_mmd2(draws: Any, reference: Any, weights: Any = None) -> float:
+    """MMD² with the lengthscale that the paper's own follow: the reference's median distance over √2.
+
+    Its lengthscales of the Gamma model, whose posterior is known, tell (`studies/gamma_figure.py`).
+    """
+    return th.metrics.mmd2(draws, reference, weights, lengthscale=th.metrics.median_distance(reference) / np.sqrt(2))
+
+
 def pick(record: Record, **wanted: Any) -> list[Value]:
     """The values with these entries."""
     return [v for v in record["values"] if all(v.get(name) == value for name, value in wanted.items())]
@@ -295,6 +303,14 @@ def mean_sd(values: Any, digits: int = 2, *, percent: bool = False) -> str:
     end = "%" if percent else ""
     spread = f" ({values.std(ddof=1):.{digits}f})" if len(values) > 1 else ""
     return f"{values.mean():.{digits}f}{end}{spread}"
+
+
+def paired(after: Any, before: Any, digits: int = 3) -> str:
+    """`+0.013 ± 0.003`: mean change over the same seeds and its standard error."""
+    change = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
+    change = change[np.isfinite(change)]
+    error = f" ± {change.std(ddof=1) / np.sqrt(len(change)):.{digits}f}" if len(change) > 1 else ""
+    return f"{change.mean():+.{digits}f}{error}" if len(change) else "–"
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from common import paper_mmd2
 
 import thrifty as th
-from thrifty.metrics import median_distance
 from thrifty.types import Array
 
 START_UP = {"HomogeneousSIR": 3400.0, "TemporalSIR": 40.0, "BernoulliSIR": 0.0}
@@ -27,7 +27,7 @@ PILOT = 200  # the paper's number of timed runs
 POWERS = (0, 0.5, 1, 2)  # the paper's mixture
 DRAWS = 1000  # of each posterior
 OBSERVED = 5
-NARROW = 2**-0.5  # the paper's lengthscales of Gamma, whose posterior is known, are median distances times this
+LEAST = 0.01  # of the population: outbreaks below it are not taken as observations
 _REFERENCE = 900_001  # seed of the reference runs, far from those of the repetitions
 
 
@@ -72,7 +72,7 @@ def observations(model: Any) -> list[Array]:
     out, seed = [], 0
     while len(out) < OBSERVED:
         x = model.observed(seed)
-        out += [x] if x[0] >= model.population / 100 else []
+        out += [x] if x[0] >= LEAST * model.population else []
         seed += 1
     return out
 
@@ -117,7 +117,7 @@ def judged(
     each = [th.metrics.mmd2(d, t) for d, t in pairs]
     return {
         "mmd2": float(np.mean(each)),
-        "narrow": float(np.mean([th.metrics.mmd2(d, t, lengthscale=NARROW * median_distance(t)) for d, t in pairs])),
+        "narrow": float(np.mean([paper_mmd2(d, t) for d, t in pairs])),
         "each": each,
         "c2st": float(th.metrics.c2st(*pairs[0], seed=seed)) if classifier else None,
         "ks": np.mean([th.metrics.ks(d, t).statistic for d, t in pairs], axis=0).tolist(),

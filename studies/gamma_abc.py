@@ -19,6 +19,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from common import paper_mmd2
 
 import thrifty as th
 from thrifty.inference.abc import ABCPosterior
@@ -79,10 +80,10 @@ def judged(posterior: ABCPosterior, x_o: Array, reference: Array, cost: float) -
             warnings.simplefilter("ignore", th.ThriftyWarning)  # few effective draws are what the table is about
             post = posterior.accepted(x_o)
     except th.ThriftyError:
-        return {"mmd2": float("nan"), "accepted": 0, "ess": 0.0, "ess_per_cost": 0.0, "mean": float("nan")}
-    mmd = float(th.metrics.mmd2(post.theta, reference, x_weights=post.weights))
+        return {"mmd2": np.nan, "accepted": 0, "ess": 0.0, "ess_per_cost": 0.0, "mean": np.nan, "sd": np.nan}
+    mmd = paper_mmd2(post.theta, reference, post.weights)
     return {"mmd2": mmd, "accepted": len(post), "ess": post.ess, "ess_per_cost": post.ess / cost,
-            "mean": float(post.mean[0])}  # fmt: skip
+            "mean": float(post.mean[0]), "sd": float(post.sd[0])}  # fmt: skip
 
 
 def summary(table: list[dict[str, float | str]]) -> str:

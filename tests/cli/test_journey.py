@@ -477,15 +477,23 @@ def test_worker_and_reproduce_are_pages_of_help(project: Project):
     assert "table1" in listed and len(listed.splitlines()) >= 3
 
 
-def test_reproduce_runs_the_script_with_its_options(project: Project, monkeypatch: pytest.MonkeyPatch):
-    from thrifty.cli.commands import reproduce
-
-    project.write(
-        "studies.py", '"""A study."""\nimport sys\nopen("said", "w").write(" ".join(sys.argv[1:]))\nsys.exit(4)\n'
+def test_reproduce_becomes_the_script_with_its_options(project: Project):
+    """The same process: a signal to thrifty cannot leave a study behind that goes on writing."""
+    project.write("study.py", "import os, sys\nprint(os.getpid(), *sys.argv[1:])\nsys.exit(4)\n")
+    typed = (
+        "import sys; from pathlib import Path\n"
+        "from thrifty.cli import main; from thrifty.cli.commands import reproduce\n"
+        "reproduce._studies = lambda: {'one': (Path('study.py'), 'A study.')}\n"
+        "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2']; main()"
     )
-    monkeypatch.setattr(reproduce, "_studies", lambda: {"one": (project.home / "studies.py", "A study.")})
-    assert project.type("reproduce", "one", "--quick", "--seeds", "3", "--workers", "2").code == 4
-    assert (project.home / "said").read_text() == "--quick --seeds 3 --workers 2"
+    started = subprocess.Popen([sys.executable, "-c", typed], cwd=project.home, stdout=subprocess.PIPE, text=True)
+    said, _ = started.communicate(timeout=120)
+    assert started.returncode == 4 and said == f"{started.pid} --quick --seeds 3 --workers 2\n"
+
+
+def test_reproduce_with_options_and_no_name_asks_which(project: Project):
+    typed = project.type("reproduce", "--full")
+    assert typed.code == 2 and "which study?" in typed.err
 
 
 def test_the_report_is_written_and_named(done: Project):

@@ -73,6 +73,71 @@ def test_workers_change_nothing_and_more_seeds_only_add(tmp_path):
     assert two["values"][:2] == one["values"] and len(two["values"]) == 4
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_task_that_fails_costs_no_other(tmp_path, workers):
+    """Its name is told at the end; the rest is kept, and only it is missing afterwards."""
+    path = script(tmp_path, 0.0)
+    path.write_text(
+        path.read_text().replace("    import numpy", "    assert task['seed'] != 1, 'no luck'\n    import numpy")
+    )
+    command = [sys.executable, str(path), "--out", str(tmp_path), "--workers", workers]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert ended.returncode == 1 and "1 of 6 tasks failed" in ended.stderr and "no luck" in ended.stderr
+    assert (tmp_path / "toy-quick" / "rows.jsonl").read_text().count("\n") == 5
+    assert finished(tmp_path)["tasks"] == 6
+
+
+def test_workers_end_with_a_study_that_is_killed(tmp_path):
+    """Else they would go on beside the next run, which does the same tasks again."""
+    started = subprocess.Popen([sys.executable, str(script(tmp_path, 0.4)), "--out", str(tmp_path), "--workers", "2"])
+    rows = tmp_path / "toy-quick" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not (rows.exists() and rows.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    os.kill(started.pid, signal.SIGKILL)
+    started.wait()
+    while any(_runs(int(child)) for child in children):
+        assert time.monotonic() < deadline, "workers are left behind"
+        time.sleep(0.1)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_second_run_in_the_same_folder_is_refused(tmp_path):
+    first = subprocess.Popen([sys.executable, str(script(tmp_path, 0.5)), "--out", str(tmp_path)])
+    rows = tmp_path / "toy-quick" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not rows.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    second = subprocess.run(first.args, check=False, capture_output=True, text=True)
+    assert second.returncode == 1 and "in use by another run" in second.stderr
+    assert first.wait() == 0 and rows.read_text().count("\n") == 6
+
+
+def test_verdicts_can_be_no(study):
+    """Saved less, or MMD² above rounding and two standard errors: both are told."""
+    two = study("table2")
+    rows = [{"saved": 0.85, "mmd2": 0.07 + 0.001 * (-1) ** i, "narrow": 0.2} for i in range(50)]
+    assert two.verdict(rows, "TemporalSIR", "k=2")[2:] == (True, True)
+    assert two.verdict(rows, "TemporalSIR", "k=2", "narrow")[2:] == (True, False)
+    assert two.verdict([row | {"saved": 0.8} for row in rows], "TemporalSIR", "k=2")[2:] == (False, True)
+    assert not two.verdict([row | {"mmd2": row["mmd2"] + 0.015} for row in rows], "TemporalSIR", "k=2")[3]
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_rows_tell_the_code_that_made_them(tmp_path):
+    record = finished(tmp_path)
+    assert sum(record["commits"].values()) == record["tasks"] and "unknown" not in record["commits"]
+
+
 def test_a_record_of_what_is_done(tmp_path):
     """A study stopped on the way can be looked at without running the rest."""
     finished(tmp_path, "--seeds", "2")
@@ -115,7 +180,7 @@ def test_the_page_is_what_its_records_make(study):
         assert record["size"] == "full" and record["study"] == name and record["seeds"] >= 1
         figure = ROOT / "docs" / page.FIGURES / f"{name}.png"
         assert 5_000 < figure.stat().st_size < 150_000
-        assert (page.RESULTS / f"{name}.json").stat().st_size < 250_000
+        assert (page.RESULTS / f"{name}.json").stat().st_size < 400_000
 
 
 def test_the_whole_set_fits_into_six_hours_on_two_cores(study):

@@ -38,8 +38,9 @@ def mmd2(
         y: The reference, e.g. draws of the true posterior or the observed data.
         x_weights: Linear weights (n,) of x, or None.
         y_weights: Linear weights (m,) of y, or None.
-        lengthscale: l of the kernel; None takes `median_distance(y, y_weights)`, the paper's choice
-            (section B.2), so that all methods compared with one reference share one kernel.
+        lengthscale: l of the kernel; None takes `median_distance(y, y_weights)`, so that all methods compared
+            with one reference share one kernel. The paper (section B.2) takes a multiple of it: its lengthscales
+            are the median over √2.
         unbiased: The U-statistic, which may be negative; the default V-statistic is never negative.
 
     Returns:
@@ -70,9 +71,9 @@ def mmd2(
 def median_distance(points: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> float:
     """Median distance between two different points of a sample, exactly, in bounded memory.
 
-    A pair counts the product of its weights. This is the lengthscale of the paper's section B.2
-    (Garreau et al. 2017), computed there on the observed dataset. sbi takes the median over both samples
-    together instead; pass `lengthscale` to compare figures.
+    A pair counts the product of its weights. The median heuristic (Garreau et al. 2017) takes it, or a multiple, as
+    lengthscale: the paper's are this over √2, and sbi takes the median over both samples together. Pass
+    `lengthscale` to compare figures.
 
     Example:
         >>> th.metrics.median_distance([0.0, 1.0, 3.0])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import ast
 import os
-import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -17,21 +16,28 @@ from thrifty.cli.options import Quiet
 def reproduce(
     name: Annotated[str, typer.Argument(help="A study; without it they are listed.", show_default=False)] = "",
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds and runs.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds and runs, a minute or two (the default).")
+    ] = False,
     full: Annotated[bool, typer.Option("--full", help="The paper's full counts.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Repetitions.", min=1, show_default=False)] = None,
-    workers: Annotated[int | None, typer.Option("--workers", "-w", min=1, show_default=False)] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-w", help="Tasks side by side.", min=1, show_default=False)
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a study of the paper, or list them.
 
-    The studies come with the source checkout.
+    The studies come with the source checkout. Rows, record and figure go to runs/studies in the current folder; the
+    same command again goes on where it stopped.
     """
     from thrifty.cli.screen import Screen
     from thrifty.errors import ConfigError
 
     screen = Screen(quiet)
     scripts = _studies()
+    if not name and (quick or full or seeds or workers):
+        raise ConfigError("which study?", code="A11", fix="thrifty reproduce lists them")
     if not name:
         width = max(len(found) for found in scripts)
         for found, (_, line) in scripts.items():
@@ -48,7 +54,7 @@ def reproduce(
         raise ConfigError("give --quick or --full, not both", code="F14")
     options = ["--quick"] * quick + ["--full"] * full
     options += ["--seeds", str(seeds)] * (seeds is not None) + ["--workers", str(workers)] * (workers is not None)
-    return _started(scripts[name][0], options)
+    _become(scripts[name][0], options)
 
 
 def _studies() -> dict[str, tuple[Path, str]]:
@@ -62,7 +68,7 @@ def _studies() -> dict[str, tuple[Path, str]]:
             f"no studies at {place}",
             code="A11",
             why="the paper's studies come with the source, not with the installed package",
-            fix="clone the repository and install it with pip install -e .",
+            fix='clone the repository and install it with pip install -e ".[all]"',
         )
     return scripts
 
@@ -84,15 +90,10 @@ def _headline(path: Path) -> str:
     return text.splitlines()[0] if text and "STUDY" in names else ""
 
 
-def _started(script: Path, options: list[str]) -> int:
-    """Run it as it would run by hand; a signal to us is a signal to it."""
+def _become(script: Path, options: list[str]) -> NoReturn:
+    """Become the script, as it would run by hand: there is no second process that a signal could miss."""
     source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
-    process = subprocess.Popen([sys.executable, str(script), *options], env={**os.environ, "PYTHONPATH": path})
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:  # the terminal has sent it to the script as well: let it end
-            continue
-    return code if code >= 0 else 128 - code
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execve(sys.executable, [sys.executable, str(script), *options], {**os.environ, "PYTHONPATH": path})
