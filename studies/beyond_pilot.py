@@ -27,7 +27,7 @@ def tasks(full: bool, seeds: int | None) -> list[Task]:
     return [
         {"model": name, "n": n, "reference": many, "seed": seed}
         for name, count in SEEDS.items()
-        for seed in range(min(seeds or count, count) if full else seeds or 1)
+        for seed in range(seeds or (count if full else 1))
     ]
 
 

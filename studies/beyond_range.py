@@ -103,6 +103,19 @@ def text(record: Record) -> str:
         f"How many times the budget plain sampling would need, by mean square error of the posterior mean;"
         f" budget of {PLAIN:,} plain runs, {record['seeds']} × {record['values'][0]['repeats']} repetitions.\n\n"
         + table(head, body)
+        + "\n\n"
+        + _summary(record)
+    )
+
+
+def _summary(record: Record) -> str:
+    """What is gained over all places, and what is lost where runs are dear: no proposal gives both."""
+    dear = [worth(record, r, arm, "dear")[0] for r in RANGES for arm in ARMS[1:]]
+    cheap = [worth(record, r, "√c", "cheap")[0] for r in RANGES]
+    return (
+        f"Cost-awareness pays where x_o is cheap (√c: {', '.join(f'{v:.1f}' for v in cheap)} times for ranges of"
+        f" {', '.join(f'{r}' for r in RANGES)}) and over the prior as a whole (CG×ESS). Where x_o is itself dear, fewer"
+        f" runs are near it, and plain sampling does with less: {min(dear):.2f} to {max(dear):.2f} times over the arms."
     )
 
 
