@@ -160,7 +160,8 @@ def test_init_quotes_what_toml_would_read_otherwise(project: Project):
 
 
 def test_init_for_a_command_writes_what_check_reads(project: Project, monkeypatch: pytest.MonkeyPatch):
-    assert project.type("init", "mine", "--command", "./sim {rate} {seed}").code == 0
+    typed = project.type("init", "mine", "--command", "./sim {rate} {seed}")
+    assert typed.code == 0 and "note: ./sim is not there yet" in typed.err + typed.out
     monkeypatch.chdir("mine")
     project.write("mine/sim", SHELL_SOURCE)
     Path("sim").chmod(0o755)

@@ -172,6 +172,8 @@ def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
 def test_live_reports_load_themselves_again(stages, tmp_path):
     page = write(tmp_path / "live.html", stages["empty"], live=True).read_text(encoding="utf-8")
     assert '<meta http-equiv="refresh" content="30">' in page and "<strong>Running.</strong>" in page
+    quick = write(tmp_path / "live.html", stages["empty"], live=True, refresh=5.0).read_text(encoding="utf-8")
+    assert 'content="5"' in quick and "every 5 seconds" in quick
 
 
 def test_a_finished_report_does_not(pages):

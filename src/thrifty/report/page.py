@@ -36,6 +36,7 @@ def write(
     *,
     live: bool = False,
     command: str | None = None,
+    refresh: float = REFRESH,
 ) -> Path:
     """Write the report of a run folder: one HTML file without scripts that needs no network.
 
@@ -46,9 +47,10 @@ def write(
     Args:
         path: The file to write.
         folder: The run folder.
-        live: Say that the campaign runs and let the browser load the page again every 30 seconds; figures that take
-            longer than seconds are left out.
+        live: Say that the campaign runs and let the browser load the page again every `refresh` seconds; figures that
+            take longer than seconds are left out.
         command: The command line that asked for the report, for its provenance.
+        refresh: Seconds between reloads of a live page.
 
     Returns:
         The path written.
@@ -65,12 +67,12 @@ def write(
         True
     """
     target = Path(path)
-    html = render(Path(folder), live=live, command=command)
+    html = render(Path(folder), live=live, command=command, refresh=refresh)
     _replace(target, html)
     return target
 
 
-def render(folder: Path, *, live: bool, command: str | None) -> str:
+def render(folder: Path, *, live: bool, command: str | None, refresh: float = REFRESH) -> str:
     """The page as text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what matters of them is on the page: failed mass, weights, missing runs
@@ -89,7 +91,7 @@ def render(folder: Path, *, live: bool, command: str | None) -> str:
         sections=sections,
         pictures=pictures,
         live=live,
-        refresh=REFRESH,
+        refresh=round(refresh),
         made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         version=__version__,
         css=_resource("page.css"),

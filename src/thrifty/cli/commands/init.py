@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import string
 from enum import StrEnum
 from pathlib import Path
@@ -63,9 +64,16 @@ def init(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         screen.say(f"wrote {folder / name}")
+    if command and not _found(shlex.split(command)[0], folder):
+        screen.say(f"note: {shlex.split(command)[0]} is not there yet; thrifty check looks for it again")
     enter = "" if folder == Path() else f"cd {folder} && "
     screen.next(f"{enter}thrifty check")
     return 0
+
+
+def _found(program: str, folder: Path) -> bool:
+    """Whether the program is on the path, or where its configuration is."""
+    return shutil.which(program) is not None or (folder / program).exists()
 
 
 def _toml(**parts: str) -> str:

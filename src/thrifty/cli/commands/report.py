@@ -38,7 +38,7 @@ def report(
     path = out if out is not None else place / "report.html"
     command = "thrifty " + shlex.join(sys.argv[1:])
     while live and _going(place):
-        written = write(path, place, live=True, command=command)
+        written = write(path, place, live=True, command=command, refresh=every)
         screen.say(f"{time.strftime('%H:%M:%S')}  {shown(written)}")
         time.sleep(every)
     written = write(path, place, live=False, command=command)
