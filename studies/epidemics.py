@@ -77,15 +77,16 @@ def observations(model: Any) -> list[Array]:
     return out
 
 
-def references(model: Any, folder: Path, n: int) -> list[Array]:
-    """Draws at each observation of an NPE trained once on n prior runs and kept beside the studies."""
+def references(model: Any, folder: Path, n: int, network: Any = None) -> list[Array]:
+    """Draws at each observation of an NPE (a MAF, as the paper's) on n prior runs, trained once and kept on disk."""
+    network = network or th.MAF()
     kept = folder.parent / "references"
     kept.mkdir(parents=True, exist_ok=True)
-    path = kept / f"{type(model).__name__}-{n}.posterior"
+    path = kept / f"{type(model).__name__}-{n}-{type(network).__name__}.posterior"
     with _locked(kept / "lock"):  # workers side by side train it once
         if not path.exists():
             sims = model.simulate_many(model.prior.sample(n, np.random.default_rng(_REFERENCE)), _REFERENCE)
-            th.NPE(model.prior, network=th.MAF()).fit(sims, seed=_REFERENCE).save(path)
+            th.NPE(model.prior, network=network).fit(sims, seed=_REFERENCE).save(path)
     posterior = th.load_posterior(path)
     return [posterior.sample(DRAWS, x_o, seed=_REFERENCE) for x_o in observations(model)]
 
@@ -98,13 +99,20 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def judged(
-    method: Any, sims: th.Simulations, model: Any, targets: list[Array], *, seed: int, classifier: bool = True
+    method: Any,
+    sims: th.Simulations,
+    model: Any,
+    targets: list[Array],
+    *,
+    seed: int,
+    classifier: bool = True,
+    exact: list[Array] | None = None,
 ) -> dict[str, Any]:
     """Train, draw, compare: MMD² (median distance of the reference as lengthscale) and KS, means over observations.
 
     `narrow` is MMD² with that lengthscale over √2, the rule that the paper's own lengthscales follow; `each` has the
-    MMD² of every observation. C2ST, which takes longer than all the rest, is for the first observation only, and if
-    asked.
+    MMD² of every observation; `exact` is the paper's MMD² to draws of the exact posterior, where these are given. C2ST,
+    which takes longer than all the rest, is for the first observation only, and if asked.
     """
     begin = time.process_time()
     try:
@@ -119,6 +127,7 @@ def judged(
         "mmd2": float(np.mean(each)),
         "narrow": float(np.mean([paper_mmd2(d, t) for d, t in pairs])),
         "each": each,
+        "exact": float(np.mean([paper_mmd2(d, e) for d, e in zip(draws, exact, strict=True)])) if exact else None,
         "c2st": float(th.metrics.c2st(*pairs[0], seed=seed)) if classifier else None,
         "ks": np.mean([th.metrics.ks(d, t).statistic for d, t in pairs], axis=0).tolist(),
         "training": trained,

@@ -119,10 +119,31 @@ def test_beyond_stopping(quick, study):
 
 def test_beyond_pilot(quick, study):
     """No weight of the pool exceeds n / 200 + 1, so that it keeps more effective runs under every penalty."""
-    record, _ = quick("beyond_pilot")
+    record, printed = quick("beyond_pilot")
     module = study("beyond_pilot")
     for name in module.SEEDS:
         for k in module.POWERS[1:]:
-            alone, pooled = (module.pick(record, model=name, k=k, kept=kept)[0] for kept in module.KEPT)
+            rows = {way: module.pick(record, model=name, k=k, kept=way[0], network=way[1])[0] for way in module.WAYS}
+            alone, pooled = rows["alone", "MAF"], rows["pooled", "MAF"]
             assert pooled["effective"] > alone["effective"] and pooled["largest"] < alone["largest"]
             assert pooled["saved"] == alone["saved"] > alone["saved_with_pilot"], "the same campaign"
+    far = {v["yardstick"]: v["exact"] for v in module.pick(record, part="reference")}
+    assert abs(far["exact draws again"]) < 0.01 < far["MAF"], "a network on 3,000 runs is told from exact draws"
+    assert "to the exact posterior" in printed
+
+
+def test_the_exact_posterior_of_temporal_sir_is_what_its_runs_say(study):
+    """Runs from the prior whose outbreak comes close to an observation have the moments of its exact posterior."""
+    module = study("beyond_pilot")
+    model, i = module.model_of("TemporalSIR"), 3
+    x_o, exact = module.observations(model)[i], module.truth("TemporalSIR")[i]
+    sims = model.simulate_many(model.prior.sample(600_000, np.random.default_rng(1)), 2)
+    near = (sims.x[:, 0] == x_o[0]) & (np.abs(np.log(sims.x[:, 1] / x_o[1])) < 0.15)
+    near &= np.abs(np.cumsum(sims.x[:, 2:] - x_o[2:], axis=1)).max(1) <= 3
+    theta = sims.theta[near]
+    assert len(theta) > 200
+    for values in (lambda t: t[:, 0] / t[:, 1], lambda t: t[:, 1]):
+        se = np.hypot(*(values(t).std() / np.sqrt(len(t)) for t in (theta, exact)))
+        assert abs(values(theta).mean() - values(exact).mean()) < 5 * se
+    wrong = module.truth("TemporalSIR")[2]
+    assert abs(theta.mean(0) - wrong.mean(0)).max() > 5 * se, "another observation's posterior is told apart (mutant)"
