@@ -60,6 +60,7 @@ def pooled(first: th.Simulations, second: th.Simulations, pool: th.Pool) -> th.S
         cost=np.concatenate([first.cost, second.cost]),
         log_weights=pool.log_weight(theta),
         names=first.names,
+        proposal=pool,
     )
 
 

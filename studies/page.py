@@ -161,9 +161,9 @@ def claims(found: dict[str, Record]) -> str:
             for arm in two.ARMS[1:]:
                 ways = {"": pick(found["table2"], model=name, arm=arm)}
                 if "beyond_pilot" in found:
-                    kept = pick(found["beyond_pilot"], model=name, kept="pooled", k=_power(arm))
-                    ways[", pilot kept"] = [v for v in kept if v["network"] == "MAF"]
-                    ways[", pilot kept, splines"] = [v for v in kept if v["network"] == "splines"]
+                    pilot = import_module("beyond_pilot")
+                    ways |= {f", pilot {shown}": pilot.rows_of(found["beyond_pilot"], name, _power(arm), way)
+                             for way, shown in pilot.WAYS.items() if way[0] == "pooled"}  # fmt: skip
                 for way, rows in ways.items():
                     if rows:
                         line = _claim(two, name, arm, rows)

@@ -123,8 +123,7 @@ def test_beyond_pilot(quick, study):
     module = study("beyond_pilot")
     for name in module.SEEDS:
         for k in module.POWERS[1:]:
-            rows = {way: module.pick(record, model=name, k=k, kept=way[0], network=way[1])[0] for way in module.WAYS}
-            alone, pooled = rows["alone", "MAF"], rows["pooled", "MAF"]
+            alone, pooled, *_ = (module.rows_of(record, name, k, way)[0] for way in module.WAYS)
             assert pooled["effective"] > alone["effective"] and pooled["largest"] < alone["largest"]
             assert pooled["saved"] == alone["saved"] > alone["saved_with_pilot"], "the same campaign"
     far = {v["yardstick"]: v["exact"] for v in module.pick(record, part="reference")}
