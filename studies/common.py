@@ -324,4 +324,4 @@ def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 def save(figure: Any, path: Path) -> None:
     """Write a PNG of modest size."""
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=90, pil_kwargs={"optimize": True})

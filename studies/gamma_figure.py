@@ -138,7 +138,7 @@ def _cheap_claim(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(11, 7.6, rows=3, columns=4)
+    figure, axes = new(10.5, 7.2, rows=3, columns=4)
     for arm in ARMS:
         first = pick(record, arm=arm)[0]
         dashed = "--" if "balance" in arm else "-"
@@ -158,7 +158,7 @@ def draw(record: Record, path: Path) -> None:
         seen = next(v for v in pick(record, truth=truth) if "near" in v)
         axes[0, j + 1].set_ylim(0, 1)
         labels(axes[0, j + 1], "cost relative to the prior", "MMD" if j == 0 else "",
-               f"θ = {truth:.0f}: ABC full, NPE hollow")  # fmt: skip
+               f"θ = {truth:.0f} (hollow: NPE)")  # fmt: skip
         (true,) = axes[2, j + 1].plot(seen["near"], seen["true"], "k:", linewidth=2, label="true posterior")
         axes[1, j + 1].axvspan(seen["near"][0], seen["near"][-1], color=LIGHT, linewidth=0)
         labels(axes[1, j + 1], "θ", "density" if j == 0 else "", "ABC (grey: panel below)")

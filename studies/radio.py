@@ -42,7 +42,7 @@ DRAWS = 1_000
 
 def tasks(full: bool, seeds: int | None) -> list[Task]:
     n, m = (10_000, 50) if full else (300, 5)
-    runs = [{"part": "posteriors", "n": n, "m": m, "seed": seed} for seed in range(seeds or 1)]
+    runs = [{"part": "posteriors", "n": n, "m": m, "seed": seed} for seed in range(seeds or (3 if full else 1))]
     return [*runs, {"part": "fifty", "n": n, "m": m}, {"part": "two", "n": 300 if full else 40, "m": 50}]
 
 
