@@ -19,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -62,13 +63,16 @@ def main(study: Study, doc: str | None, argv: Sequence[str] | None) -> Record:
     folder = options.out / f"{study.name}-{'full' if options.full else 'quick'}"
     folder.mkdir(parents=True, exist_ok=True)
     tasks = study.tasks(options.full, options.seeds)
-    if options.done:
-        rows = read_rows(folder / "rows.jsonl")
-        tasks = [task for task in tasks if key(task) in rows]
-        if not tasks:
-            raise SystemExit(f"{study.name}: no task is done yet in {folder}")
     with alone(folder):
-        rows = run_tasks(study.work, tasks, folder, workers=options.workers)
+        if options.done:
+            done = read_rows(folder / "rows.jsonl")
+            tasks = [task for task in tasks if key(task) in done]
+            if not tasks:
+                raise SystemExit(f"{study.name}: no task is done yet in {folder}")
+        try:
+            rows = run_tasks(study.work, tasks, folder, workers=options.workers)
+        except KeyboardInterrupt:
+            raise SystemExit(f"\n{study.name}: stopped; what is done is kept, the same command goes on") from None
     record = header(study.name, options.full) | gathered(rows)
     write_json(folder / f"{study.name}.json", record)
     with warnings.catch_warnings():
@@ -136,7 +140,10 @@ def _rows(work: Any, tasks: list[Task], folder: Path, workers: int) -> Any:
         else:
             yield row
     if failed:
-        raise SystemExit(f"{len(failed)} of {len(tasks)} tasks failed, the rest is kept; first: {failed[0]}")
+        raise SystemExit(
+            f"{len(failed)} of {len(tasks)} tasks failed, the rest is kept; first: {failed[0]}\nThe same command tries"
+            " them again; with --done it makes record and figure of the rest."
+        )
 
 
 def _in_order(work: Any, tasks: list[Task], folder: Path) -> Iterator[tuple[Task, Any]]:
@@ -154,7 +161,14 @@ def _side_by_side(work: Any, tasks: list[Task], folder: Path, workers: int) -> I
         futures = {p.submit(one_task, work, task, folder): task for task in tasks}
         try:
             for future in as_completed(futures):
-                yield futures[future], future.exception() or future.result()
+                error = future.exception()
+                if isinstance(error, BrokenProcessPool):
+                    raise SystemExit(
+                        "a worker died (out of memory?); what is done is kept, the same command goes on"
+                    ) from None
+                if error is not None and not isinstance(error, Exception):
+                    error = RuntimeError(f"the task ended its worker with {error!r}")
+                yield futures[future], error or future.result()
         except BaseException:  # an interrupt: what has not begun is left for the next run
             p.shutdown(wait=False, cancel_futures=True)
             raise
@@ -184,24 +198,36 @@ def one_task(work: Callable[[Task, Path], list[Value]], task: Task, folder: Path
 
 
 def read_rows(path: Path) -> dict[str, dict[str, Any]]:
-    """Finished rows by task; a line cut short by a kill is dropped from the file."""
+    """Finished rows by task; lines that are none, such as one cut short by a kill, are moved aside.
+
+    Only for who holds the folder (`alone`): a run that is under way writes to this very file.
+    """
     if not path.exists():
         return {}
-    good, rows = [], {}
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    for line in lines:
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if line.endswith("\n"):
-            good.append(line)
+    good, bad, rows = [], [], {}
+    for line in path.read_bytes().splitlines(keepends=True):
+        row = _row(line)
+        (bad if row is None else good).append(line)
+        if row is not None:
             rows[key(row["task"])] = row
-    if len(good) < len(lines):
-        temporary = path.with_suffix(".part")
-        temporary.write_text("".join(good), encoding="utf-8")
+    if bad:
+        aside, temporary = path.with_suffix(".bad"), path.with_suffix(".part")
+        with aside.open("ab") as handle:
+            handle.writelines(bad)
+        temporary.write_bytes(b"".join(good))
         temporary.replace(path)
+        print(f"{len(bad)} of {len(good) + len(bad)} lines of {path} were no whole rows and went to {aside.name}")
     return rows
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    """A line as a row, or None."""
+    try:
+        row = json.loads(line)
+        whole = line.endswith(b"\n") and isinstance(row["task"], dict) and isinstance(row["values"], list)
+        return row if whole and isinstance(row["cpu"], float | int) and isinstance(row["commit"], str) else None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def key(task: Task) -> str:

@@ -87,6 +87,55 @@ def test_a_task_that_fails_costs_no_other(tmp_path, workers):
     assert finished(tmp_path)["tasks"] == 6
 
 
+def test_a_worker_that_dies_stops_the_study_with_one_sentence(tmp_path):
+    path = script(tmp_path, 0.0)
+    text = path.read_text().replace("import numpy", "os.kill(os.getpid(), 9 * (task['seed'] == 3)); import numpy")
+    path.write_text(text.replace("import sys, time", "import os, sys, time"))
+    ended = subprocess.run([sys.executable, str(path), "--out", str(tmp_path), "--workers", "2"], check=False,
+                           capture_output=True, text=True)  # fmt: skip
+    assert ended.returncode == 1 and "a worker died" in ended.stderr and "Traceback" not in ended.stderr
+    assert finished(tmp_path)["tasks"] == 6
+
+
+@pytest.mark.parametrize(
+    "line", [b"null", b"123", b"[]", b'{"a": 1}', b'{"task": {}, "values": []}', b"\xff\xfe", b'{"task": 1']
+)
+def test_lines_that_are_no_rows_are_moved_aside(tmp_path, line, capfd):
+    whole = finished(tmp_path)
+    rows = tmp_path / "toy-quick" / "rows.jsonl"
+    rows.write_bytes(line + b"\n" + rows.read_bytes())
+    assert finished(tmp_path)["values"] == whole["values"]
+    assert "1 of 7 lines" in capfd.readouterr().out
+    assert (tmp_path / "toy-quick" / "rows.bad").read_bytes() == line + b"\n"
+
+
+def test_a_second_command_leaves_the_rows_of_a_running_study_alone(tmp_path, study):
+    """A half-written line is the running study's business: `--done` beside it must not replace the file."""
+    common = study("common")
+    finished(tmp_path, "--seeds", "2")
+    rows = tmp_path / "toy-quick" / "rows.jsonl"
+    with common.alone(rows.parent), rows.open("a") as running:
+        running.write('{"task": {"se')
+        running.flush()
+        with pytest.raises(subprocess.CalledProcessError):
+            finished(tmp_path, "--done")
+        assert os.fstat(running.fileno()).st_ino == rows.stat().st_ino
+
+
+def test_an_interrupt_ends_with_one_sentence(tmp_path):
+    started = subprocess.Popen([sys.executable, str(script(tmp_path, 0.3)), "--out", str(tmp_path)],
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    rows = tmp_path / "toy-quick" / "rows.jsonl"
+    deadline = time.monotonic() + 60
+    while not (rows.exists() and rows.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    started.send_signal(signal.SIGINT)
+    said = started.communicate(timeout=60)[1]
+    assert "what is done is kept" in said and "Traceback" not in said
+    assert finished(tmp_path)["tasks"] == 6
+
+
 def test_workers_end_with_a_study_that_is_killed(tmp_path):
     """Else they would go on beside the next run, which does the same tasks again."""
     started = subprocess.Popen([sys.executable, str(script(tmp_path, 0.4)), "--out", str(tmp_path), "--workers", "2"])
