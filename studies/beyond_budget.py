@@ -12,6 +12,7 @@ Budgets are in operations with the start-up of `studies/epidemics.py`, the same 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,17 @@ def until(model: Any, proposal: Any, budget: float, *, seed: int, stream: int) -
     draws = proposal.sample(most, np.random.default_rng([seed, 40 + stream]))
     key = 1_000 * (seed + 1) + 400 + stream
     last = int(np.searchsorted(np.cumsum(model.simulate_many(draws, key).cost), budget)) + 1
-    return simulated(model, draws[:last], key)
+    return simulated(model, counted_alike(draws[:last]), key)
+
+
+def counted_alike(draws: th.Draws) -> th.Draws:
+    """The paper's weights of a table that was cut: each component is self-normalised again and counts as much."""
+    if draws.component is None:
+        return draws
+    log_weights = draws.log_weights.copy()
+    for j in np.unique(draws.component):
+        log_weights[draws.component == j] -= np.logaddexp.reduce(log_weights[draws.component == j])
+    return replace(draws, log_weights=log_weights)
 
 
 def text(record: Record) -> str:

@@ -174,11 +174,14 @@ def test_a_second_run_in_the_same_folder_is_refused(tmp_path):
 def test_verdicts_can_be_no(study):
     """Saved less, or MMD² above rounding and two standard errors: both are told."""
     two = study("table2")
-    rows = [{"saved": 0.85, "mmd2": 0.07 + 0.001 * (-1) ** i, "narrow": 0.2} for i in range(50)]
-    assert two.verdict(rows, "TemporalSIR", "k=2")[2:] == (True, True)
-    assert two.verdict(rows, "TemporalSIR", "k=2", "narrow")[2:] == (True, False)
-    assert two.verdict([row | {"saved": 0.8} for row in rows], "TemporalSIR", "k=2")[2:] == (False, True)
-    assert not two.verdict([row | {"mmd2": row["mmd2"] + 0.015} for row in rows], "TemporalSIR", "k=2")[3]
+    rows = [{"saved": 0.86, "mmd2": 0.07 + 0.001 * (-1) ** i, "narrow": 0.2} for i in range(50)]
+    paper = two.paper_row("TemporalSIR", "k=2")
+    assert two.verdict(rows, paper)[1] and not two.verdict(rows, paper, "narrow")[1]
+    assert not two.verdict([row | {"mmd2": row["mmd2"] + 0.015} for row in rows], paper)[1]
+    claim = study("page").Claim("", paper, rows, [])
+    assert claim._saved(paper[2]) == ("86%", "yes")
+    fewer = study("page").Claim("", paper, [row | {"saved_with_pilot": 0.8} for row in rows], [], pilot_counted=True)
+    assert fewer._saved(paper[2]) == ("80% (86%)", "**no** (yes)"), "a pilot that is trained on is paid for"
 
 
 @pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")

@@ -65,6 +65,14 @@ def test_table3(quick, study):
     assert saved["GP (200)"] > saved["GP (15)"]
 
 
+def test_seconds(quick, study):
+    """A simulator in plain Python, its cost learned from the clock: seconds are saved, more with k."""
+    record, _ = quick("seconds", "--seeds", "2")
+    module = study("seconds")
+    saved = [module.column(module.pick(record, arm=arm), "saved").mean() for arm in ("NPE", "k=0.5", "k=1", "k=2")]
+    assert saved == sorted(saved) and saved[0] == 0 and saved[2] > 0.4, "n = 200"
+
+
 def test_radio(quick, study):
     record, _ = quick("radio")
     module = study("radio")
