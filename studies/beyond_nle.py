@@ -62,7 +62,19 @@ def text(record: Record) -> str:
         + "; ".join(
             f"k = {k}: " + ", ".join(f"{place} {_change(record, k, place)}" for place in PLACES) for k in POWERS
         )
-        + "."
+        + f". Both are consistent; {_larger(record)}."
+    )
+
+
+def _larger(record: Record) -> str:
+    """At how many observations the error of the mean is larger with weights."""
+
+    def error(k: int, weighted: bool, place: str) -> float:
+        return float(np.mean(column(pick(record, k=k, weighted=weighted, place=place), "error") ** 2))
+
+    counts = {k: sum(error(k, True, place) > error(k, False, place) for place in PLACES) for k in POWERS}
+    return "the error of the mean is larger with weights at " + ", ".join(
+        f"{count} of {len(PLACES)} observations for k = {k}" for k, count in counts.items()
     )
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paper_mmd2, pick, save, table
+from common import Record, Study, Task, Value, column, mean_sd, paired, paper_mmd2, pick, save, table
 from common import main as run_study
 from epidemics import (
     DRAWS,
@@ -39,6 +39,7 @@ from thrifty.plots.style import COLOURS, labels, new
 from thrifty.types import Array
 
 SEEDS = {"TemporalSIR": 50, "HomogeneousSIR": 10}
+POOLS, LARGE = 200, 100  # pools to see a bias of their weights in; an outbreak of more people is large
 NETWORKS = {"MAF": th.MAF(), "splines": th.NSF()}
 WAYS = {  # what is trained on a campaign: (pilot, network, correction) -> as shown
     ("alone", "MAF", "weights"): "thrown away, MAF (the paper's)",
@@ -50,7 +51,9 @@ WAYS = {  # what is trained on a campaign: (pilot, network, correction) -> as sh
 
 def tasks(full: bool, seeds: int | None) -> list[Task]:
     n, many = (5_000, 50_000) if full else (500, 3_000)
-    return [{"part": "reference", "n": many, "seed": -1}] + [
+    once = [{"part": "reference", "n": many, "seed": -1}, {"part": "large", "n": 8 * many, "seed": -1}]
+    own = [{"part": "own pilot", "n": n, "seed": seed} for seed in range(POOLS if full else 3)]
+    return [*once, *own] + [
         {"model": name, "n": n, "reference": many, "seed": seed}
         for name, count in SEEDS.items()
         for seed in range(seeds or (count if full else 1))
@@ -59,7 +62,7 @@ def tasks(full: bool, seeds: int | None) -> list[Task]:
 
 def work(task: Task, folder: Path) -> list[Value]:
     if "part" in task:
-        return yardsticks(task["n"], folder)
+        return {"reference": yardsticks, "large": large, "own pilot": own_pilot}[task["part"]](task, folder)
     model, n, seed = model_of(task["model"]), task["n"], task["seed"]
     targets, exact = references(model, folder, task["reference"]), truth(task["model"])
     first, _ = pilot(model, seed)
@@ -99,13 +102,42 @@ def truth(name: str, stream: int = 0) -> list[Array] | None:
     return [exact_draws(x, rough, np.random.default_rng([6, stream]), n=DRAWS)[0] for x in observations(model)]
 
 
-def yardsticks(n: int, folder: Path) -> list[Value]:
+def yardsticks(task: Task, folder: Path) -> list[Value]:
     """How far the reference is from the exact posterior, splines on the same n runs, and exact draws from others."""
     model, exact = model_of("TemporalSIR"), truth("TemporalSIR")
-    made = {name: references(model, folder, n, network) for name, network in NETWORKS.items()}
+    made = {name: references(model, folder, task["n"], network) for name, network in NETWORKS.items()}
     made["exact draws again"] = truth("TemporalSIR", 1)
     return [{"yardstick": name, "exact": np.mean([paper_mmd2(d, e) for d, e in zip(draws, exact, strict=True)])}
             for name, draws in made.items()]  # fmt: skip
+
+
+def large(task: Task, folder: Path) -> list[Value]:
+    """The prior's share of large outbreaks, from plain runs."""
+    model = model_of("TemporalSIR")
+    sims = model.simulate_many(model.prior.sample(task["n"], np.random.default_rng(7)), 7)
+    return [{"share": float((sims.x[:, 0] > LARGE).mean())}]
+
+
+def own_pilot(task: Task, folder: Path) -> list[Value]:
+    """The same share from pools, weighed with a cost that their own pilot taught, and that another one did.
+
+    A pilot run that happened to be long raises the cost learned at its own theta, and so its own weight in the pool;
+    a fresh pilot under the same cost does not have that, all else is the same.
+    """
+    model, n, seed, out = model_of("TemporalSIR"), task["n"], task["seed"], []
+    first, fresh = (pilot(model, 10_000 + 2 * seed + i)[0] for i in (0, 1))
+    cost = fit(first)
+    for i, k in enumerate(POWERS[1:], start=1):
+        proposal = th.CostAware(model.prior, cost, th.Power(k))
+        runs = _runs(model, proposal, n, 10_000 + seed, i)
+        pool = th.Pool([(PILOT, model.prior), (n, proposal)], model.prior)
+        share = {name: _share(pooled(pilots, runs, pool)) for name, pilots in (("own", first), ("fresh", fresh))}
+        out.append({"power": k, **share})
+    return out
+
+
+def _share(sims: th.Simulations) -> float:
+    return float(th.normalise(sims.log_weights) @ (sims.x[:, 0] > LARGE))
 
 
 def rows_of(record: Record, name: str, k: float | None, way: tuple[str, str, str]) -> list[Value]:
@@ -132,7 +164,26 @@ def text(record: Record) -> str:
         ' which are paid for in both. "To the exact posterior" is MMD² with the paper\'s kernel, for temporal SIR,'
         " whose posterior at the five observations is computed by summing over all histories.\n\n"
         + table(head, [line for line in body if line])
-        + f"\n\n{_yardstick(record)}"
+        + f"\n\n{_yardstick(record)}\n\n{_own(record)}"
+    ).strip()
+
+
+def _own(record: Record) -> str:
+    """What it does to weights that the pilot taught the cost which weighs it."""
+    base, rows = pick(record, part="large"), pick(record, part="own pilot")
+    if not base or not rows:
+        return ""
+    truth_, body = base[0]["share"], []
+    for k in POWERS[1:]:
+        own, fresh = (column(pick(record, part="own pilot", power=k), name) for name in ("own", "fresh"))
+        body.append([f"{k:g}", *(paired(v, np.full(len(v), truth_), 4) for v in (own, fresh)), paired(own, fresh, 4)])
+    pools = len({v["seed"] for v in rows})
+    return (
+        "Pooled weights are exact for a cost that the pool's own runs did not teach. The pilot did teach it: a pilot"
+        " run that happened to be long raises the cost learned where it is, and so its own weight. Measured on temporal"
+        f" SIR, where run time depends on x most: the prior's share of outbreaks above {LARGE} people ({truth_:.4f}),"
+        f" error over {pools} pools of {PILOT} pilots and {rows[0]['n']:,} runs (mean ± se):\n\n"
+        + table(["k", "own pilot", "fresh pilot, same cost", "own less fresh"], body)
     )
 
 
@@ -142,7 +193,7 @@ def _line(campaign: str, shown: str, rows: list[Value]) -> list[str]:
     paid = mean_sd(column(rows, "saved_with_pilot"), percent=True) if "saved" in rows[0] else ""
     return [campaign, shown, *(mean_sd(column(rows, name), 3) for name in ("mmd2", "narrow", "exact")),
             mean_sd(column(rows, "effective"), 0), mean_sd(100 * column(rows, "largest"), 1), paid,
-            f"{len(rows)}"]  # fmt: skip
+            f"{np.isfinite(column(rows, 'mmd2')).sum()}"]  # fmt: skip
 
 
 def _yardstick(record: Record) -> str:

@@ -314,7 +314,7 @@ def pick(record: Record, **wanted: Any) -> list[Value]:
     return [v for v in record["values"] if all(v.get(name) == value for name, value in wanted.items())]
 
 
-def column(values: list[Value], name: str) -> np.ndarray:
+def column(values: Sequence[Value], name: str) -> np.ndarray:
     """One entry of each value as numbers; missing is NaN."""
     return np.array([np.nan if v.get(name) is None else v[name] for v in values], dtype=float)
 

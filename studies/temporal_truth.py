@@ -6,9 +6,9 @@ the likelihood is a forward pass over i through the generator restricted to r's 
 
     L(beta, gamma) = sum over i of  prod_b P(i_b, r_b | i_{b-1}, r_{b-1}) · gamma
 
-i + r never passes n, since nobody beyond the final size is infected. On six people and two bins it sums and integrates
-to 1 over all outcomes (0.99997) and agrees with 200,000 runs. A small outbreak is evaluated on a grid of 60 × 60. A
-large one (1 to 2 s a point) on 64 points of an ellipse, with a quartic in log theta through them; the leave-one-out
+i + r never passes n, since nobody beyond the final size is infected. On small populations it is what the exponential of
+the whole generator gives (`tests/studies/test_temporal_truth.py`). A small outbreak is evaluated on a grid of 60 × 60.
+A large one (1 to 2 s a point) on 64 points of an ellipse, with a quartic in log theta through them; the leave-one-out
 error in log L, printed, is the reference's own error.
 """
 

@@ -485,11 +485,12 @@ def test_reproduce_becomes_the_script_with_its_options(project: Project):
         "import sys; from pathlib import Path\n"
         "from thrifty.cli import main; from thrifty.cli.commands import reproduce\n"
         "reproduce._studies = lambda: {'one': (Path('study.py'), 'A study.')}\n"
-        "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2']; main()"
+        "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2', '--done', '--out', 'x']\n"
+        "main()"
     )
     started = subprocess.Popen([sys.executable, "-c", typed], cwd=project.home, stdout=subprocess.PIPE, text=True)
     said, _ = started.communicate(timeout=120)
-    assert started.returncode == 4 and said == f"{started.pid} --quick --seeds 3 --workers 2\n"
+    assert started.returncode == 4 and said == f"{started.pid} --quick --seeds 3 --workers 2 --done --out x\n"
 
 
 def test_reproduce_with_options_and_no_name_asks_which(project: Project):

@@ -136,7 +136,7 @@ def test_beyond_pilot(quick, study):
             assert pooled["saved"] == alone["saved"] > alone["saved_with_pilot"], "the same campaign"
     far = {v["yardstick"]: v["exact"] for v in module.pick(record, part="reference")}
     assert abs(far["exact draws again"]) < 0.01 < far["MAF"], "a network on 3,000 runs is told from exact draws"
-    assert "to the exact posterior" in printed
+    assert "to the exact posterior" in printed and "own less fresh" in printed
 
 
 def test_the_exact_posterior_of_temporal_sir_is_what_its_runs_say(study):

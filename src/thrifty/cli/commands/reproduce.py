@@ -24,6 +24,10 @@ def reproduce(
     workers: Annotated[
         int | None, typer.Option("--workers", "-w", help="Tasks side by side.", min=1, show_default=False)
     ] = None,
+    done: Annotated[bool, typer.Option("--done", help="Run nothing: record and figure of what is done.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where rows, record and figure go.", show_default="runs/studies")
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a study of the paper, or list them.
@@ -36,7 +40,7 @@ def reproduce(
 
     screen = Screen(quiet)
     scripts = _studies()
-    if not name and (quick or full or seeds or workers):
+    if not name and (quick or full or seeds or workers or done or out):
         raise ConfigError("which study?", code="A11", fix="thrifty reproduce lists them")
     if not name:
         width = max(len(found) for found in scripts)
@@ -54,6 +58,7 @@ def reproduce(
         raise ConfigError("give --quick or --full, not both", code="F14")
     options = ["--quick"] * quick + ["--full"] * full
     options += ["--seeds", str(seeds)] * (seeds is not None) + ["--workers", str(workers)] * (workers is not None)
+    options += ["--done"] * done + ["--out", str(out)] * (out is not None)
     _become(scripts[name][0], options)
 
 
