@@ -485,8 +485,8 @@ def test_reproduce_becomes_the_script_with_its_options(project: Project):
         "import sys; from pathlib import Path\n"
         "from thrifty.cli import main; from thrifty.cli.commands import reproduce\n"
         "reproduce._studies = lambda: {'one': (Path('study.py'), 'A study.')}\n"
-        "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2', '--done', '--out', 'x']\n"
-        "main()"
+        "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2']\n"
+        "sys.argv += ['--done', '--out', 'x']; main()"
     )
     started = subprocess.Popen([sys.executable, "-c", typed], cwd=project.home, stdout=subprocess.PIPE, text=True)
     said, _ = started.communicate(timeout=120)
