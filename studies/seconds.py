@@ -23,7 +23,7 @@ from epidemics import PILOT, POWERS, SHOWN
 from table2 import ARMS, PAPER_SAVED
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, GREY, labels, legend, new
 from thrifty.types import Array
 
 RUNS = {"HomogeneousSIR": ("homogeneous_sir", 300), "TemporalSIR": ("temporal_sir", 5_000),
@@ -117,7 +117,8 @@ def draw(record: Record, path: Path) -> None:
             paper = PAPER_SAVED[name][j + 1]
             ax.plot([j], [paper], "x", color=COLOURS[1], markersize=8, label="paper" if not j else None)
         ax.set_xticks(range(len(ARMS) - 1), ARMS[1:])
-        ax.set_ylim(0, 100)
+        ax.axhline(0, color=GREY, linewidth=0.8)
+        ax.set_ylim(min(0.0, 100 * column(pick(record, model=name), "saved").min() - 5), 100)
         labels(ax, "proposal", "CPU seconds saved [%]", SHOWN[name])
     legend(axes[0, 0], loc="upper left")
     save(figure, path)
