@@ -158,19 +158,20 @@ def hours(name: str, record: Record) -> float:
 
 def overview(found: dict[str, Record]) -> str:
     """How much each section rests on, and how long the whole would take."""
-    body, total = [], 0.0
+    body, total, missing = [], 0.0, 0
     for name, record in found.items():
         asked = import_module(name).tasks(True, None)
         total += hours(name, record)
+        missing += len(asked) - record["tasks"]
         seeds = len({task.get("seed", 0) for task in asked} - {-1})
         body.append([f"`{name}`", f"{record['seeds']}", f"{seeds}", f"{record['tasks']} of {len(asked)}",
                      f"{record['cpu_seconds'] / 60:.1f}", f"{60 * hours(name, record):.0f}",
                      record["date"], _commits(record), record["machine"]])  # fmt: skip
     head = ["study", "seeds", "asked", "tasks", "CPU min", "CPU min, all asked", "date", "code", "machine"]
+    left = f" {missing} tasks were not run, for want of machine time; the same command adds them." if missing else ""
     return (
         table(head, body) + f"\n\nAll that is asked for, at the CPU time per task measured here, is"
-        f" {total:.1f} CPU hours: {total / 2:.1f} hours on two cores. Seeds fewer than asked are for want of machine"
-        " time; the same command with more seeds adds to the rows that are there."
+        f" {total:.1f} CPU hours: {total / 2:.1f} hours on two cores.{left}"
     )
 
 
