@@ -297,7 +297,7 @@ def machine() -> str:
 def write_json(path: Path, record: Record) -> None:
     """All or nothing."""
     temporary = path.with_suffix(".json.part")
-    temporary.write_text(json.dumps(record, indent=0) + "\n", encoding="utf-8")
+    temporary.write_text(json.dumps(record, indent=0, separators=(",", ":")) + "\n", encoding="utf-8")
     temporary.replace(path)
 
 
