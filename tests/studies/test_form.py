@@ -178,9 +178,9 @@ def test_verdicts_can_be_no(study):
     paper = two.paper_row("TemporalSIR", "k=2")
     assert two.verdict(rows, paper)[1] and not two.verdict(rows, paper, "narrow")[1]
     assert not two.verdict([row | {"mmd2": row["mmd2"] + 0.015} for row in rows], paper)[1]
-    claim = study("page").Claim("", paper, rows, [])
+    claim = study("claims").Claim("", paper, rows, [])
     assert claim._saved(paper[2]) == ("86%", "yes")
-    fewer = study("page").Claim("", paper, [row | {"saved_with_pilot": 0.8} for row in rows], [], pilot_counted=True)
+    fewer = study("claims").Claim("", paper, [row | {"saved_with_pilot": 0.8} for row in rows], [], pilot_counted=True)
     assert fewer._saved(paper[2]) == ("80% (86%)", "**no** (yes)"), "a pilot that is trained on is paid for"
 
 
