@@ -98,7 +98,8 @@ def text(record: Record) -> str:
 
 def _flat(record: Record) -> str:
     """Where the loop takes as long at every theta, there is nothing to learn or to save."""
-    flat = [SHOWN[name] for name in RUNS if column(pick(record, model=name, arm="NPE"), "range").mean() < 1.3]
+    ranges = {name: column(pick(record, model=name, arm="NPE"), "range") for name in RUNS}
+    flat = [SHOWN[name] for name, found in ranges.items() if len(found) and found.mean() < 1.3]
     if not flat:
         return ""
     return (

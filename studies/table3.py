@@ -89,8 +89,8 @@ def text(record: Record) -> str:
     return "\n\n".join([
         f"Temporal SIR, n = {record['values'][0]['n']:,}, {record['seeds']} seeds. Pilot not counted, as in the paper.",
         table(head, body),
-        f"Linear is linear in log cost here, the paper's in cost. Held-out R² of log cost: {_scores(record)}. A process"
-        f" on 15 runs sometimes learns no slope at all (sd of what it saves: {_spread(record, 'GP (15)'):.0f} points).",
+        f"Linear is linear in log cost here, the paper's in cost. Held-out R² of log cost: {_scores(record)}."
+        + _spread(record),
         f"With cost taken the wrong way round runs get dearer (saved {100 * column(bad, 'saved').mean():.0f}% on"
         " average). Weights are exact whatever the model, and ESS/n over the whole prior is much the same; the"
         " observations are small, cheap outbreaks, near which a cost the wrong way round should draw fewer runs (not"
@@ -103,8 +103,12 @@ def _scores(record: Record) -> str:
     return ", ".join(f"{name} {mean_sd(column(pick(record, cost=name, arm=ARMS[0]), 'score'))}" for name in PAPER)
 
 
-def _spread(record: Record, name: str) -> float:
-    return 100 * float(np.mean([column(pick(record, cost=name, arm=arm), "saved").std(ddof=1) for arm in ARMS]))
+def _spread(record: Record) -> str:
+    """How much what a process on 15 runs saves varies, over more than one seed."""
+    if record["seeds"] < 2:
+        return ""
+    sd = np.mean([column(pick(record, cost="GP (15)", arm=arm), "saved").std(ddof=1) for arm in ARMS])
+    return f" A process on 15 runs sometimes learns no slope at all (sd of what it saves: {100 * sd:.0f} points)."
 
 
 def draw(record: Record, path: Path) -> None:
