@@ -41,8 +41,8 @@ in. Repeat any of it with `thrifty reproduce NAME --full` (or `python studies/NA
 or two. A killed run goes on where it stopped. The paper's figures are those of its tables, cited in each study.
 
 Cost is the count of operations that a run did plus a start-up (see `studies/epidemics.py`), the same on every machine;
-columns "CPU s" are seconds of the compiled models on the machine named below. "Saved" compares n runs with n prior runs
-and leaves the pilot out, as the paper does; "with pilot" counts it; "per effective" divides by effective draws.
+columns "CPU s" are seconds, on the machine named below, of the compiled models or, where it says so, of plain Python
+loops. "Saved" compares n runs with n prior runs and leaves the pilot out, as the paper does; "with pilot" counts it; "per effective" divides by effective draws.
 Words: an *arm* is a proposal with a way to train; *cheap* and *dear* are parts of the prior by the cost of a run; ESS/n
 is effective draws per draw, CG (the gain) the prior's mean cost over the proposal's; *splines* are thrifty's networks,
 MAF the paper's; brackets are standard deviations over seeds, ± a standard error.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import thrifty as th
+
 pytest.importorskip("numba")
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -133,6 +135,7 @@ def test_beyond_pilot(quick, study):
         for k in module.POWERS[1:]:
             alone, pooled, *_ = (module.rows_of(record, name, k, way)[0] for way in module.WAYS)
             assert pooled["effective"] > alone["effective"] and pooled["largest"] < alone["largest"]
+            assert alone["effective"] < 0.95 * alone["n"], "weights forgotten count every run (mutant)"
             assert pooled["saved"] == alone["saved"] > alone["saved_with_pilot"], "the same campaign"
     far = {v["yardstick"]: v["exact"] for v in module.pick(record, part="reference")}
     assert abs(far["exact draws again"]) < 0.01 < far["MAF"], "a network on 3,000 runs is told from exact draws"
@@ -154,3 +157,26 @@ def test_the_exact_posterior_of_temporal_sir_is_what_its_runs_say(study):
         assert abs(values(theta).mean() - values(exact).mean()) < 5 * se
     wrong = module.truth("TemporalSIR")[2]
     assert abs(theta.mean(0) - wrong.mean(0)).max() > 5 * se, "another observation's posterior is told apart (mutant)"
+
+
+def test_pools_have_the_share_of_large_outbreaks_that_the_prior_has(study, tmp_path):
+    """Within five standard errors at √c; without the weights cheap, small outbreaks are too many."""
+    module = study("beyond_pilot")
+    share = module.large({"n": 100_000}, tmp_path)[0]["share"]
+    row = next(v for v in module.own_pilot({"n": 5_000, "seed": 0}, tmp_path) if v["power"] == 0.5)
+    model = module.model_of("TemporalSIR")
+    proposal = th.CostAware(model.prior, module.fit(module.pilot(model, 10_000)[0]), th.Power(0.5))
+    runs = module._runs(model, proposal, 5_000, 10_000, 1)
+    se = np.sqrt(share * (1 - share) / th.ess(runs.log_weights))
+    assert abs(row["own"] - share) < 5 * se and abs(row["fresh"] - share) < 5 * se
+    assert abs((runs.x[:, 0] > module.LARGE).mean() - share) > 5 * se, "weights forgotten (mutant)"
+
+
+def test_a_cut_table_of_the_papers_mixture_counts_its_components_alike(study):
+    module = study("beyond_budget")
+    mixture = th.Mixture(th.Uniform(0, 1), lambda t: 100 ** t[:, 0], powers=(0, 1, 2), scheme="paper")
+    cut = mixture.sample(300, 0)[:70]
+    sums = [np.exp(d.log_weights[d.component == j]).sum() for d in (module.counted_alike(cut), cut) for j in range(3)]
+    assert np.allclose(sums[:3], 1) and not np.allclose(sums[3:], sums[3], rtol=0.02), "without it they do not (mutant)"
+    plain = th.CostAware(th.Uniform(0, 1), lambda t: 1 + t[:, 0], th.Power(1)).sample(50, 0)
+    assert module.counted_alike(plain) is plain, "one proposal has no components"
