@@ -42,7 +42,8 @@ or two. A killed run goes on where it stopped. The paper's figures are those of 
 
 Cost is the count of operations that a run did plus a start-up (see `studies/epidemics.py`), the same on every machine;
 columns "CPU s" are seconds, on the machine named below, of the compiled models or, where it says so, of plain Python
-loops. "Saved" compares n runs with n prior runs and leaves the pilot out, as the paper does; "with pilot" counts it; "per effective" divides by effective draws.
+loops. "Saved" compares n runs with n prior runs and leaves the pilot out, as the paper does; "with pilot" counts it;
+"per effective" divides by effective draws.
 Words: an *arm* is a proposal with a way to train; *cheap* and *dear* are parts of the prior by the cost of a run; ESS/n
 is effective draws per draw, CG (the gain) the prior's mean cost over the proposal's; *splines* are thrifty's networks,
 MAF the paper's; brackets are standard deviations over seeds, ± a standard error.
