@@ -22,16 +22,18 @@ def moment(low: float, high: float, s: float, *, power: float = 1, slope: float 
         1.0
     """
     if not low < high:
-        raise CostError(f"low {low:g} is not below high {high:g}", code="C11")
+        raise CostError(f"low {low:g} is not below high {high:g}", code="bad-setting")
     if slope == 0 or power == 0:
-        raise CostError("slope and power must not be zero: the cost would be flat", code="C11")
+        raise CostError("slope and power must not be zero: the cost would be flat", code="bad-setting")
     if offset != 0 and power != 1:
-        raise CostError(f"an offset has a closed form for power 1 only, got power {power:g}", code="C11")
+        raise CostError(f"an offset has a closed form for power 1 only, got power {power:g}", code="bad-setting")
     ends = np.array([low, high], dtype=np.float64)
     costs = slope * np.sign(ends) * np.abs(ends) ** power + offset
     positive_range = low >= 0 or power == 1
     if not positive_range or costs.min() < 0 or (costs.min() == 0 and s < 0):
-        raise CostError(f"cost must be positive on [{low:g}, {high:g}], got {costs.tolist()} at the ends", code="C11")
+        raise CostError(
+            f"cost must be positive on [{low:g}, {high:g}], got {costs.tolist()} at the ends", code="bad-cost"
+        )
     if power == 1:
         return _integral(costs, s) / (slope * (high - low))
     return float(slope**s) * _integral(ends, power * s) / (high - low)

@@ -43,8 +43,8 @@ def from_csv(
         m: Realisations of each theta; the columns x are then those of the first, of the second, and so on.
 
     Raises:
-        DataError: D13, with line and column of what is not a number, or a weight that would be forgotten.
-        WeightError: W02, weights both in the file and given.
+        DataError: bad-file, with line and column of what is not a number, or a weight that would be forgotten.
+        WeightError: conflicting-settings, weights both in the file and given.
     """
     header, body = _read_csv(path)
     theta = [theta] if isinstance(theta, str) else list(theta)
@@ -60,7 +60,7 @@ def from_csv(
     if twice:
         raise DataError(
             f"{os.fspath(path)!r}: {', '.join(twice)} would be read as an output and as something else",
-            code="D13",
+            code="bad-file",
             fix='name the columns: x=[...], weights="weight"',
         )
     wanted = [*theta, *x, *(name for name in (weights, cost) if name)]
@@ -68,7 +68,7 @@ def from_csv(
     if unknown or not theta or not x:
         raise DataError(
             f"{os.fspath(path)!r} has columns {', '.join(header)}; no {', '.join(unknown) or 'parameter or output'}",
-            code="D13",
+            code="bad-file",
         )
     column = _columns(path, header, body)
     use_log = "log_weight" in header and "log_weight" not in {*theta, *x}
@@ -92,7 +92,7 @@ def _check_outputs(path: PathLike, header: list[str], x: list[str], m: int) -> N
     if "" in x:
         raise DataError(
             f"{os.fspath(path)!r} has a column without a name (number {header.index('') + 1})",
-            code="D13",
+            code="bad-file",
             why="pandas writes its row numbers so, and they would be read as an output",
             fix="write it with frame.to_csv(path, index=False), or name the outputs: x=[...]",
         )
@@ -100,7 +100,7 @@ def _check_outputs(path: PathLike, header: list[str], x: list[str], m: int) -> N
     if m == 1 and len(counts) == len(x) and max(counts, default=1) > 1:
         raise DataError(
             f"{os.fspath(path)!r} holds {max(counts)} realisations of each theta ({x[0]} to {x[-1]})",
-            code="D08",
+            code="bad-file",
             why="a CSV file does not say so, and they would be read as outputs of one run",
             fix=f"pass m={max(counts)}",
         )
@@ -112,7 +112,7 @@ def _check_weights(path: PathLike, header: list[str], named: list[str], *, given
     if given and "log_weight" in weighty and given != "log_weight":
         raise WeightError(
             f"weights given twice: {os.fspath(path)!r} has a column log_weight, and {given} was passed",
-            code="W02",
+            code="conflicting-settings",
             why="they would be applied twice, or one of them be forgotten",
             fix="leave one out",
         )
@@ -120,7 +120,7 @@ def _check_weights(path: PathLike, header: list[str], named: list[str], *, given
     if other and not given:
         raise DataError(
             f"{os.fspath(path)!r}: {', '.join(other)} would be read as an output or be forgotten, not as a weight",
-            code="D13",
+            code="bad-file",
             why="without its weights a table stands for another prior",
             fix=f"pass weights={other[0]!r} if it is linear, rename it log_weight if a logarithm, or name it in x=",
         )
@@ -129,7 +129,7 @@ def _check_weights(path: PathLike, header: list[str], named: list[str], *, given
 def _realisations(path: PathLike, x: Array, m: int) -> Array:
     if not isinstance(m, int | np.integer) or isinstance(m, bool) or m < 1 or x.shape[1] % m:
         raise DataError(
-            f"{os.fspath(path)!r} has {x.shape[1]} output columns, which are not {m!r} realisations", code="D08"
+            f"{os.fspath(path)!r} has {x.shape[1]} output columns, which are not {m!r} realisations", code="bad-file"
         )
     return x if m == 1 else x.reshape(len(x), int(m), -1)
 
@@ -152,7 +152,7 @@ def _as_recorded(
         if other:
             raise DataError(
                 f"{os.fspath(path)!r} column 'status' holds {other[0]!r}; known are {', '.join(STATUSES)}",
-                code="D13",
+                code="bad-file",
                 why="runs that failed must not be taken for runs that went well",
                 fix="translate it, or rename the column",
             )
@@ -161,7 +161,7 @@ def _as_recorded(
         if not (np.isfinite(values) & (values == np.round(values))).all():
             raise DataError(
                 f"{os.fspath(path)!r} column 'index' does not hold whole numbers",
-                code="D13",
+                code="bad-file",
                 fix="rename it, or name it in x=",
             )
         recorded["index"] = values.astype(np.int64)
@@ -174,14 +174,14 @@ def _read_csv(path: PathLike) -> tuple[list[str], list[list[str]]]:
         with file_name.open(newline="", encoding="utf-8-sig") as file:
             lines = [line for line in csv.reader(file) if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="D13") from None
+        raise DataError(f"cannot read {os.fspath(path)!r} as CSV: {error}", code="bad-file") from None
     if len(lines) < 2:
-        raise DataError(f"{os.fspath(path)!r} has no rows below its header", code="D13")
+        raise DataError(f"{os.fspath(path)!r} has no rows below its header", code="bad-file")
     header = [name.strip() for name in lines[0]]
     for number, line in enumerate(lines[1:], start=2):
         if len(line) != len(header):
             raise DataError(
-                f"{os.fspath(path)!r} line {number} has {len(line)} values, the header {len(header)}", code="D13"
+                f"{os.fspath(path)!r} line {number} has {len(line)} values, the header {len(header)}", code="bad-file"
             )
     return header, lines[1:]
 
@@ -196,7 +196,7 @@ def _columns(path: PathLike, header: list[str], body: list[list[str]]) -> Callab
                 values[row] = float(text) if text else np.nan  # an empty cell is a failed output
             except ValueError:
                 raise DataError(
-                    f"{os.fspath(path)!r} line {row + 2} column {name!r}: {text!r} is not a number", code="D13"
+                    f"{os.fspath(path)!r} line {row + 2} column {name!r}: {text!r} is not a number", code="bad-file"
                 ) from None
         return values
 

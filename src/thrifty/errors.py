@@ -1,23 +1,23 @@
 """Everything thrifty raises, in one tree.
 
 ```
-ThriftyError                    .code, .what, .why, .fix, .exit_code
-├── InputError (ValueError)     something passed in is wrong                exit 2
-│   ├── PriorError              P..  bounds, names, sampler, density
-│   ├── SimulatorError          S..  signature, output, executable          exit 5
-│   ├── CostError               C..  timings and cost functions
-│   ├── PenaltyError            G..  penalties and mixtures
-│   ├── WeightError             W..  importance weights
-│   ├── DataError               D..  tables and observations
-│   └── ConfigError             F.., A..  settings, budgets, command line
-├── SelfCheckError              G06  weighted draws miss the prior          exit 4
-├── QualityGateError            Q..  too much prior mass failed             exit 4
-├── MissingExtraError           X01  an optional dependency (ImportError)   exit 2
-├── InferenceError              I..  training or sampling cannot go on      exit 4
-└── CampaignError               V..  the run folder                         exit 5
-    ├── FolderInUseError        V01                                         exit 6
-    ├── DamagedStoreError       V03                                         exit 7
-    └── StorageError            V06  disk full, read-only, I/O              exit 8
+ThriftyError                    .code, .what, .why, .fix, .exit_code        codes, for example
+├── InputError (ValueError)     something passed in is wrong        exit 2
+│   ├── PriorError              bounds, names, sampler, density             bad-prior
+│   ├── SimulatorError          signature, output, executable       exit 5  bad-simulator, bad-output
+│   ├── CostError               timings and cost functions                  bad-cost, too-few-pilots
+│   ├── PenaltyError            penalties and mixtures                      bad-penalty
+│   ├── WeightError             importance weights                          bad-weights
+│   ├── DataError               tables, files and observations              bad-array, bad-observation
+│   └── ConfigError             settings, budgets, command line             bad-setting, budget-too-small
+├── SelfCheckError              weighted draws miss the prior       exit 4  self-check-failed
+├── QualityGateError            too much prior mass failed          exit 4  too-many-failures
+├── MissingExtraError           an optional dependency is missing   exit 2  missing-extra
+├── InferenceError              training or sampling cannot go on   exit 4  too-few-runs, poor-training
+└── CampaignError               the run folder                      exit 5  no-campaign, read-only
+    ├── FolderInUseError        another driver owns it              exit 6  folder-in-use
+    ├── DamagedStoreError       rows fail their checksum            exit 7  damaged-folder
+    └── StorageError            disk full, read-only, I/O           exit 8  disk-problem
 ThriftyWarning (UserWarning)    the run goes on, the reader should know
 ```
 
@@ -36,11 +36,11 @@ class ThriftyError(Exception):
         what: What is wrong, with the value and its place.
         why: One line on why it matters.
         fix: One line on the way out.
-        code: Stable code, documented in the catalogue of messages.
+        code: Stable name of the cause, with a section in `docs/messages.md`.
 
     Example:
-        >>> print(PriorError("low 1.0 is not below high 0.1", code="P01", fix="swap them"))
-        [P01] low 1.0 is not below high 0.1
+        >>> print(PriorError("low 1.0 is not below high 0.1", code="bad-prior", fix="swap them"))
+        [bad-prior] low 1.0 is not below high 0.1
           fix: swap them
     """
 

@@ -37,7 +37,7 @@ def need(module: str, extra: str) -> Any:
     except ImportError as error:
         raise MissingExtraError(
             f"{module} is not installed ({error})",
-            code="X01",
+            code="missing-extra",
             fix=f'pip install "thrifty[{extra}]"',
         ) from None
 
@@ -47,7 +47,7 @@ def as_path(path: Any) -> Path:
     try:
         return Path(path)
     except TypeError:
-        raise DataError(f"path must be the name of a file, got {path!r}", code="D18") from None
+        raise DataError(f"path must be the name of a file, got {path!r}", code="bad-file") from None
 
 
 def some_valid(simulations: Simulations) -> Simulations:
@@ -56,7 +56,7 @@ def some_valid(simulations: Simulations) -> Simulations:
     if not len(runs):
         raise DataError(
             f"none of {len(simulations)} runs is valid",
-            code="D12",
+            code="too-few-runs",
             fix="look at simulations.status: how did they fail?",
         )
     return runs
@@ -66,11 +66,11 @@ def check_folder(path: PathLike) -> None:
     """Refuse to write into a folder that does not exist, or over one."""
     target = as_path(path)
     if target.is_dir():
-        raise DataError(f"{os.fspath(path)!r} is a folder", code="D18", fix="give the name of a file in it")
+        raise DataError(f"{os.fspath(path)!r} is a folder", code="bad-file", fix="give the name of a file in it")
     if not target.parent.is_dir():
         raise DataError(
             f"cannot write {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}",
-            code="D18",
+            code="bad-file",
             fix="make it first, or check the spelling",
         )
 
@@ -85,7 +85,7 @@ def column_names(simulations: Simulations) -> tuple[tuple[str, ...], tuple[str, 
     taken = [name for name in (*theta, *x) if name in _OWN or (*theta, *x).count(name) > 1]
     if taken:
         raise DataError(
-            f"column name {taken[0]!r} would be used twice", code="D10", fix="rename the parameter or output"
+            f"column name {taken[0]!r} would be used twice", code="bad-name", fix="rename the parameter or output"
         )
     return theta, x
 
@@ -122,17 +122,17 @@ def from_pandas(frame: pandas.DataFrame) -> Simulations:
     if not isinstance(about, Mapping) or about.get("format") != _FORMAT or not set(about) >= _ABOUT:
         raise DataError(
             f"this {type(frame).__name__} was not written by to_pandas, or has lost its attrs",
-            code="D13",
+            code="bad-array",
             fix="use from_arrays or from_csv",
         )
     theta = list(about["theta"])
     x = list(about["x"])  # by name: a frame may have been rearranged
     missing = [name for name in [*theta, *x, *_OWN] if name not in frame.columns]
     if missing:
-        raise DataError(f"the frame lost its columns {', '.join(missing)}", code="D13")
+        raise DataError(f"the frame lost its columns {', '.join(missing)}", code="bad-array")
     index = _numbers(frame, ["index"])[:, 0]
     if not (np.isfinite(index) & (index == np.round(index))).all():
-        raise DataError("column 'index' of the frame does not hold whole numbers", code="D13", fix="restore it")
+        raise DataError("column 'index' of the frame does not hold whole numbers", code="bad-array", fix="restore it")
     return Simulations(
         theta=_numbers(frame, theta),
         x=_numbers(frame, x).reshape(len(frame), *about["event"]),
@@ -151,7 +151,7 @@ def _numbers(frame: pandas.DataFrame, columns: list[str]) -> Array:
     try:
         return frame[columns].to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"columns {', '.join(columns)[:60]} do not hold numbers: {error}", code="D13") from None
+        raise DataError(f"columns {', '.join(columns)[:60]} do not hold numbers: {error}", code="bad-array") from None
 
 
 def to_parquet(simulations: Simulations, path: PathLike) -> None:
@@ -169,7 +169,7 @@ def from_parquet(path: PathLike) -> Simulations:
     try:
         frame = pandas.read_parquet(file_name)
     except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="D13") from None
+        raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="bad-file") from None
     return from_pandas(frame)
 
 
@@ -182,7 +182,9 @@ def to_dict(simulations: Simulations) -> dict[str, Array]:
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(simulations.dim))
     clash = {"x", "sample_weight"} & set(names)
     if clash:
-        raise DataError(f"parameter name {min(clash)!r} would be used twice", code="D10", fix="rename the parameter")
+        raise DataError(
+            f"parameter name {min(clash)!r} would be used twice", code="bad-name", fix="rename the parameter"
+        )
     columns = {name: np.array(column[:, None]) for name, column in zip(names, theta.T, strict=True)}
     return columns | {"x": np.array(x), "sample_weight": normalise(log_weights) * len(theta)}
 

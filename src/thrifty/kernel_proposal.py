@@ -97,7 +97,7 @@ class KernelProposal:
         theta = self._candidates(REFERENCE, np.random.default_rng(_REFERENCE_STREAM))
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         if not inside.any():
-            raise PenaltyError(f"none of {REFERENCE} kernel draws lies inside the prior", code="G04")
+            raise PenaltyError(f"none of {REFERENCE} kernel draws lies inside the prior", code="outside-prior")
         return priced(self.cost or _one, theta[inside]), float(inside.mean())
 
     @cached_property
@@ -157,7 +157,7 @@ class KernelProposal:
         """Draw n parameters exactly, with their log weights.
 
         Raises:
-            PenaltyError: G04, hardly any candidate is accepted.
+            PenaltyError: few-effective-runs, hardly any candidate is accepted.
         """
         rng = np.random.default_rng(rng)
         low = self._floored.low
@@ -166,7 +166,7 @@ class KernelProposal:
         if acceptance < HOPELESS:
             raise PenaltyError(
                 f"1 in {1 / acceptance:.2g} kernel draws is accepted under the penalty {self.penalty}",
-                code="G04",
+                code="few-effective-runs",
                 fix="raise the floor of the penalty (low=...) or use a gentler one, th.Power(0.5)",
             )
         kept: list[Array] = []
@@ -186,7 +186,7 @@ class KernelProposal:
         if self.cost is not None and not hasattr(self.cost, "to_dict"):
             raise CostError(
                 "the cost is a function and cannot be saved as plain numbers",
-                code="C08",
+                code="code-not-saved",
                 fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
             )
         from thrifty.prior_files import prior_to_dict

@@ -24,10 +24,10 @@ def _set_range(penalty: Any) -> None:
     for label, value in (("low", low), ("high", high)):
         number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
         if value is not None and not (number and np.isfinite(value) and value > 0):
-            raise PenaltyError(f"penalty {label} must be a positive cost, got {value!r}", code="G02")
+            raise PenaltyError(f"penalty {label} must be a positive cost, got {value!r}", code="bad-penalty")
         object.__setattr__(penalty, label, None if value is None else float(value))
     if low is not None and high is not None and low > high:
-        raise PenaltyError(f"penalty low {low:g} is above high {high:g}", code="G02", fix="swap them")
+        raise PenaltyError(f"penalty low {low:g} is above high {high:g}", code="bad-penalty", fix="swap them")
 
 
 def _clipped(cost: npt.ArrayLike, low: float | None, high: float | None) -> Array:
@@ -61,10 +61,10 @@ class Power:
 
     def __post_init__(self) -> None:
         if isinstance(self.k, (str, bool)) or not isinstance(self.k, (int, float, np.integer, np.floating)):
-            raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k!r}", code="G02")
+            raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k!r}", code="bad-penalty")
         if not (np.isfinite(self.k) and self.k >= 0):
             hint = " (that would prefer expensive runs)" if self.k < 0 else ""
-            raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k:g}{hint}", code="G02")
+            raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k:g}{hint}", code="bad-penalty")
         _set_range(self)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
@@ -137,7 +137,7 @@ class Custom:
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise PenaltyError(f"penalty must be callable, got {self.function!r}", code="G02")
+            raise PenaltyError(f"penalty must be callable, got {self.function!r}", code="bad-penalty")
         _set_range(self)
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
@@ -164,14 +164,16 @@ def check_penalty(penalty: Penalty, costs: Array) -> None:
         values = np.asarray(penalty.log(costs), dtype=np.float64)
     if values.shape != costs.shape:
         raise PenaltyError(
-            f"penalty returned shape {values.shape} for {len(costs)} costs", code="G02", fix="make it elementwise"
+            f"penalty returned shape {values.shape} for {len(costs)} costs",
+            code="bad-penalty",
+            fix="make it elementwise",
         )
     bad = ~np.isfinite(values)
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
         raise PenaltyError(
             f"penalty is {np.exp(values[i]):g} at cost {costs[i]:.3g}; it must be positive and finite",
-            code="G01",
+            code="bad-penalty",
             fix="add a constant, or wrap it: th.AtLeast(penalty, 1.0)",
         )
     falls = np.diff(values) < -1e-12
@@ -180,7 +182,7 @@ def check_penalty(penalty: Penalty, costs: Array) -> None:
         raise PenaltyError(
             f"penalty falls from {np.exp(values[i]):.4g} to {np.exp(values[i + 1]):.4g} as cost rises"
             f" (at cost {costs[i]:.3g}); it must not decrease",
-            code="G01",
+            code="bad-penalty",
             why="a falling penalty prefers expensive runs",
         )
 
@@ -265,7 +267,7 @@ class AtMost:
 
 def _check_level(value: float) -> None:
     if not (np.isfinite(value) and value > 0):
-        raise PenaltyError(f"the level must be a positive number, got {value}", code="G02")
+        raise PenaltyError(f"the level must be a positive number, got {value}", code="bad-penalty")
 
 
 @dataclass(frozen=True)
@@ -329,11 +331,13 @@ def check_shares(shares: Sequence[float], count: int) -> None:
     """Refuse shares that are not a distribution over `count` components."""
     values = np.asarray(shares, dtype=np.float64)
     if values.shape != (count,):
-        raise PenaltyError(f"{values.size} mixture shares for {count} components", code="G05")
+        raise PenaltyError(f"{values.size} mixture shares for {count} components", code="bad-penalty")
     if not (np.isfinite(values).all() and (values >= 0).all()):
-        raise PenaltyError(f"mixture shares must be numbers >= 0, got {list(shares)}", code="G05")
+        raise PenaltyError(f"mixture shares must be numbers >= 0, got {list(shares)}", code="bad-penalty")
     if abs(values.sum() - 1) > 1e-9:
-        raise PenaltyError(f"mixture shares sum to {values.sum():.6g}", code="G05", fix="divide them by their sum")
+        raise PenaltyError(
+            f"mixture shares sum to {values.sum():.6g}", code="bad-penalty", fix="divide them by their sum"
+        )
 
 
 def as_penalty(obj: Any) -> Penalty:
@@ -345,7 +349,7 @@ def as_penalty(obj: Any) -> Penalty:
     """
     if isinstance(obj, type):
         raise PenaltyError(
-            f"{obj.__name__} is a class, not a penalty", code="G02", fix=f"call it: th.{obj.__name__}(...)"
+            f"{obj.__name__} is a class, not a penalty", code="bad-penalty", fix=f"call it: th.{obj.__name__}(...)"
         )
     if isinstance(obj, Penalty):
         return obj
@@ -353,7 +357,9 @@ def as_penalty(obj: Any) -> Penalty:
         return Power(float(obj))
     if callable(obj):
         return Custom(obj)
-    raise PenaltyError(f"penalty must be a number k >= 0, th.Power(k) or a function of cost, got {obj!r}", code="G02")
+    raise PenaltyError(
+        f"penalty must be a number k >= 0, th.Power(k) or a function of cost, got {obj!r}", code="bad-penalty"
+    )
 
 
 def penalty_to_dict(penalty: Penalty) -> dict[str, Any]:
@@ -369,7 +375,7 @@ def penalty_to_dict(penalty: Penalty) -> dict[str, Any]:
         return penalty.to_dict()
     raise PenaltyError(
         f"penalty {penalty} is a function and cannot be saved as plain numbers",
-        code="G07",
+        code="code-not-saved",
         fix="use th.Power, th.AtLeast or th.AtMost, or keep the log_weights that came with the draws",
     )
 
@@ -392,4 +398,4 @@ def penalty_from_dict(data: dict[str, Any]) -> Penalty:
                 tuple(data["log_normalisers"]),
             )
         case other:
-            raise PenaltyError(f"unknown kind of penalty {other!r}", code="G07")
+            raise PenaltyError(f"unknown kind of penalty {other!r}", code="bad-file")

@@ -39,13 +39,14 @@ def from_npz(path: PathLike, *, weights: npt.ArrayLike | None = None, proposal: 
     missing = [name for name in ("theta", "x") if name not in data]
     if missing:
         raise DataError(
-            f"{os.fspath(path)!r} holds {', '.join(data) or 'nothing'}, but no {' and no '.join(missing)}", code="D13"
+            f"{os.fspath(path)!r} holds {', '.join(data) or 'nothing'}, but no {' and no '.join(missing)}",
+            code="bad-file",
         )
     unknown = sorted(set(data) - {"theta", "x", "log_weights", "cost", "status", "index", "about"})
     if unknown:
         raise DataError(
             f"{os.fspath(path)!r} holds {', '.join(unknown)}, which would be dropped",
-            code="D13",
+            code="bad-file",
             why="a weight by another name would be forgotten",
             fix="name it log_weights, or pass weights= and save the rest elsewhere",
         )
@@ -79,10 +80,10 @@ def _arrays(path: PathLike) -> dict[str, Any]:
                     return {name: arrays[name] for name in arrays.files}
     except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {what}", code="D13") from None
+        raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {what}", code="bad-file") from None
     raise DataError(
         f"{os.fspath(path)!r} holds one array of shape {loaded.shape}, not a table of runs",
-        code="D13",
+        code="bad-file",
         fix="np.savez(path, theta=..., x=...), or th.Simulations.from_arrays(theta=..., x=...)",
     )
 

@@ -67,7 +67,7 @@ def load_posterior(path: str | Path, *, prior: Any = None, network: Any = None, 
         embedding: The module, needed when the embedding was the user's own.
 
     Raises:
-        DataError: D20 damaged or not such a file, D21 written by a newer thrifty, D22 something must be given.
+        DataError: bad-file, newer-version, or code-not-saved where something must be given.
     """
     from thrifty.inference import table_files
 

@@ -54,7 +54,7 @@ def prior_from_dict(values: Mapping[str, Any]) -> Prior:
     """The prior that `prior_to_dict` wrote.
 
     Raises:
-        DataError: D22, it was not written as numbers and must be given.
+        DataError: code-not-saved, it was not written as numbers and must be given.
     """
     kind = values.get("kind")
     if isinstance(kind, str) and kind in _OWN:
@@ -67,12 +67,12 @@ def prior_from_dict(values: Mapping[str, Any]) -> Prior:
         for name, marginal in zip(values["names"], values["marginals"], strict=True):
             distribution = getattr(stats, str(marginal["name"]), None)
             if not isinstance(distribution, stats.rv_continuous):
-                raise DataError(f"unknown distribution {str(marginal['name'])[:40]!r}", code="D20")
+                raise DataError(f"unknown distribution {str(marginal['name'])[:40]!r}", code="bad-file")
             numbers = {str(k): float(v) for k, v in marginal["kwds"].items()}
             marginals[name] = distribution(*(float(a) for a in marginal["args"]), **numbers)
         return Independent(marginals)
     raise DataError(
         f"the prior ({str(values.get('type'))[:60]}) could not be saved as plain numbers",
-        code="D22",
+        code="code-not-saved",
         fix="th.load_posterior(path, prior=...) with the same prior",
     )

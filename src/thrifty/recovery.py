@@ -60,7 +60,7 @@ def draws_recover(draws: Draws, prior: Prior, *, seed: int) -> float:
     penalties leave only the second, whose weights are bounded. Stored weights must equal the function in any case.
     """
     if len(draws) == 0:
-        raise DataError("no draws to check", code="D23")
+        raise DataError("no draws to check", code="bad-array")
     plain = np.asarray(prior.sample(len(draws), np.random.default_rng(seed)), dtype=np.float64)
     columns: list[tuple[Array, Array]] = list(zip(draws.theta.T, plain.T, strict=True))
     p: list[float] = []
@@ -75,7 +75,7 @@ def draws_recover(draws: Draws, prior: Prior, *, seed: int) -> float:
         p += [weighted_ks(a, draws.log_weights, b)[1] for a, b in columns]
     if not p:
         warn(
-            f"[G03] {len(draws):,} draws hold too few effective ones to be tested against the prior\n"
+            f"[few-effective-runs] {len(draws):,} draws hold too few effective ones to be tested against the prior\n"
             "  fix: a gentler penalty, th.Power(0.5), or a higher floor"
         )
     return float(min(1.0, len(p) * min(p, default=1.0)))
@@ -105,7 +105,7 @@ def require_recovery(q: Any, *, n: int = 50_000, seed: int = 0, level: float = 1
     if p < level:
         raise SelfCheckError(
             f"weighted draws do not reproduce the prior (p = {p:.1g} over {n:,} draws); nothing was run",
-            code="G06",
+            code="self-check-failed",
             why="draws and weights disagree, so every posterior would be wrong",
             fix="check that the cost is a fixed function of theta (no randomness, no refitting), else report this",
         )

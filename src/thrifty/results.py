@@ -71,14 +71,14 @@ class Result:
         object.__setattr__(self, "names", tuple(self.names))
         if self.log_weights is not None:
             if np.shape(self.log_weights) != (len(samples),):
-                raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="W01")
+                raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="bad-weights")
             object.__setattr__(self, "log_weights", frozen(self.log_weights))
 
 
 def check_name(name: str) -> None:
     """Refuse a name that is not a plain folder name."""
     if not _NAME.fullmatch(name):
-        raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="P06")
+        raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="bad-name")
 
 
 def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:
@@ -90,7 +90,7 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         posterior: Written by its own `save`; one that holds the user's own code is left out, with a warning.
 
     Raises:
-        StorageError: V06, the disk refuses; an older result of that name is still there.
+        StorageError: disk-problem, the disk refuses; an older result of that name is still there.
     """
     home = Path(folder) / PLACE
     part, final = home / f".{result.name}.{os.getpid()}.part", home / result.name
@@ -108,7 +108,9 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
         _swap(part, final)
     except OSError as error:
-        raise StorageError(f"cannot write {final}: {error.strerror}", code="V06", fix="make room, then again") from None
+        raise StorageError(
+            f"cannot write {final}: {error.strerror}", code="disk-problem", fix="make room, then again"
+        ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
     path = final / "posterior.npz" if saved else None
@@ -119,7 +121,7 @@ def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
     """All results of a run folder, oldest first; empty when there are none.
 
     Raises:
-        DataError: D20, one of them is damaged or was not written by thrifty.
+        DataError: bad-file, one of them is damaged or was not written by thrifty.
     """
     home = Path(folder) / PLACE
     if home.is_symlink() or not home.is_dir():
@@ -155,7 +157,7 @@ def _read(place: Path) -> Result:
     about = _about(place)
     try:
         if about["format"] > _FORMAT:
-            raise DataError(f"{place} was written by a newer thrifty", code="D21", fix="upgrade thrifty")
+            raise DataError(f"{place} was written by a newer thrifty", code="newer-version", fix="upgrade thrifty")
         for name in about["sums"]:
             if name not in ("samples.npz", "posterior.npz"):
                 raise ValueError(f"names the file {name!r}")
@@ -179,7 +181,7 @@ def _read(place: Path) -> Result:
             version=_text(about["version"]),
         )
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, ThriftyError) and error.code != "D20":
+        if isinstance(error, ThriftyError) and error.code != "bad-file":
             raise
         raise _damaged(place, str(getattr(error, "what", error)) or type(error).__name__) from None
 
@@ -210,7 +212,9 @@ def _sum(path: Path) -> str:
 
 
 def _damaged(place: Path, reason: str) -> DataError:
-    return DataError(f"{place} is damaged: {_text(reason)[:200]}", code="D20", fix="delete that folder, or infer again")
+    return DataError(
+        f"{place} is damaged: {_text(reason)[:200]}", code="bad-file", fix="delete that folder, or infer again"
+    )
 
 
 def _text(value: object) -> str:

@@ -34,11 +34,15 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     known = getattr(simulations.proposal, "prior", None) if old_prior is None else old_prior
     if known is None:
         raise DataError(
-            "the prior behind these weights is not known", code="D14", fix="pass old_prior=, the prior of the campaign"
+            "the prior behind these weights is not known",
+            code="wrong-prior",
+            fix="pass old_prior=, the prior of the campaign",
         )
     old, new = as_prior(known), as_prior(new_prior)
     if old.dim != simulations.dim or new.dim != simulations.dim:
-        raise DataError(f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="D06")
+        raise DataError(
+            f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="wrong-prior"
+        )
     columns = _order(old, simulations, "old_prior"), _order(new, simulations, "new_prior")
     _check_support(old, new, np.argsort(columns[1])[columns[0]])
     counts = simulations.log_weights > -np.inf  # what an earlier prior excluded stays excluded
@@ -48,14 +52,14 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     if strays:
         raise DataError(
             f"{strays} of {len(theta)} runs with weight lie outside old_prior",
-            code="D15",
+            code="outside-prior",
             why="the weights cannot restore a prior that excludes their runs",
             fix="pass as old_prior the prior of the campaign, or of the last reweight",
         )
     shift = np.asarray(new.log_prob(theta[:, columns[1]]), dtype=np.float64) - before
     if not (shift > -np.inf).any():
         raise DataError(
-            "no run lies in the support of both priors", code="D15", fix="run a campaign under the new prior"
+            "no run lies in the support of both priors", code="outside-prior", fix="run a campaign under the new prior"
         )
     log_weights = simulations.log_weights.copy()
     log_weights[counts] += shift
@@ -71,7 +75,7 @@ def _order(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np
     if set(given) != set(simulations.names):
         raise DataError(
             f"{label} has parameters {', '.join(given)}, the runs {', '.join(simulations.names)}",
-            code="D10",
+            code="wrong-prior",
             why="densities are matched by name; by position one parameter would get the prior of another",
             fix=f"give the prior names={list(simulations.names)}, in its own order",
         )
@@ -85,7 +89,7 @@ def _check_support(old: Prior, new: Prior, order: npt.NDArray[np.int64]) -> None
     if outside > 0:
         raise DataError(
             f"{outside:.1%} of the new prior lies where the old one has no mass",
-            code="D15",
+            code="outside-prior",
             why="no run was ever made there, so no weight can restore it",
             fix="restrict the new prior to the support of the old one, or run a campaign under it",
         )

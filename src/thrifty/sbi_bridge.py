@@ -34,14 +34,14 @@ def to_sbi(simulations: Simulations) -> SbiTable:
     prior's density.
 
     Raises:
-        DataError: D12, no valid run has a weight.
+        DataError: too-few-runs, no valid run has a weight.
     """
     torch = need("torch", "neural")
     usable = simulations.ok & (simulations.log_weights > -np.inf)
     if not usable.any():
         raise DataError(
             f"none of the {len(simulations)} runs is valid and has a weight",
-            code="D12",
+            code="too-few-runs",
             fix="run some under this prior",
         )
     valid = simulations[usable]

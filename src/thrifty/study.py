@@ -126,7 +126,7 @@ class Study:
         if self.campaign is None:
             raise ConfigError(
                 "this study has no run folder: its runs were in memory",
-                code="A05",
+                code="no-campaign",
                 fix='give the method a campaign: run(th.Campaign("runs/mine", simulator, prior), x_o, n=...)',
             )
         return self.campaign.folder
@@ -235,7 +235,7 @@ def infer(
 
     prior = as_prior(prior)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"n = {n!r} runs, expected a whole number of at least 1", code="F11")
+        raise ConfigError(f"n = {n!r} runs, expected a whole number of at least 1", code="bad-setting")
     method = _made(method, prior)
     x_o = _finite(x_o)
     campaign = Campaign(_place(folder), simulator, prior, seed=seed, cost=cost)
@@ -272,7 +272,7 @@ def _made(method: Any, prior: Any) -> Any:
     if not (hasattr(made, "fit") or hasattr(made, "run")):
         meant = _METHODS.get(re.sub(r"\W|_", "", method).lower()) if isinstance(method, str) else None
         fix = f"method=th.{meant}, without quotes" if meant else "th.NPE, th.ABC, ... or th.NPE(prior, ...)"
-        raise ConfigError(f"method = {method!r} is not a method", code="I01", fix=fix)
+        raise ConfigError(f"method = {method!r} is not a method", code="bad-setting", fix=fix)
     return made
 
 
@@ -285,9 +285,11 @@ def _finite(x_o: npt.ArrayLike) -> Array:
     try:
         values = np.asarray(x_o, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"observed data is not an array of numbers: {error}", code="D01") from None
+        raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
     bad = np.argwhere(~np.isfinite(np.atleast_1d(values)))
     if len(bad):
         place = [int(i) for i in bad[0]]
-        raise DataError(f"observed data is not finite at position {place[0] if len(place) == 1 else place}", code="D01")
+        raise DataError(
+            f"observed data is not finite at position {place[0] if len(place) == 1 else place}", code="bad-observation"
+        )
     return values

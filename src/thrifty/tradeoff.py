@@ -107,19 +107,19 @@ class Tradeoff:
             budget: Cost that may be spent, in the unit of cost; the row with most effective draws is chosen.
         """
         if (min_ess is None) == (budget is None):
-            raise ConfigError("choose by min_ess= or by budget=, one of them", code="F07")
+            raise ConfigError("choose by min_ess= or by budget=, one of them", code="conflicting-settings")
         if budget is not None:
             if isinstance(budget, str) or not budget > 0:
-                raise ConfigError(f"budget must be a number > 0 in {self.unit}, got {budget!r}", code="F03")
+                raise ConfigError(f"budget must be a number > 0 in {self.unit}, got {budget!r}", code="bad-amount")
             if budget < min(row.cost for row in self.rows):
-                raise ConfigError(f"budget {budget:g} {self.unit} does not pay for one run", code="F04")
+                raise ConfigError(f"budget {budget:g} {self.unit} does not pay for one run", code="budget-too-small")
             return max(self.rows, key=lambda row: np.floor(budget / row.cost) * row.ess_fraction)
         eligible = [row for row in self.rows if row.ess_fraction >= float(min_ess or 0)]
         if not eligible:
             top = max(self.rows, key=lambda row: row.ess_fraction)
             raise ConfigError(
                 f"no penalty keeps ESS/n >= {min_ess:g}; the highest is {top.ess_fraction:.3f} ({top.label})",
-                code="G03",
+                code="few-effective-runs",
                 fix="lower min_ess or add k = 0",
             )
         return max(eligible, key=lambda row: row.gain)
@@ -201,9 +201,11 @@ def tradeoff(
     """
     prior = as_prior(prior)
     if isinstance(powers, str) or not isinstance(powers, Sequence | np.ndarray) or len(powers) + len(mixtures) == 0:
-        raise ConfigError(f"powers must be a sequence such as (0, 0.5, 1), got {powers!r}", code="G05")
+        raise ConfigError(f"powers must be a sequence such as (0, 0.5, 1), got {powers!r}", code="bad-penalty")
     if n < 1000:
-        raise ConfigError(f"n = {n} prior draws are too few for a trade-off", code="F07", fix="leave n at its default")
+        raise ConfigError(
+            f"n = {n} prior draws are too few for a trade-off", code="bad-setting", fix="leave n at its default"
+        )
     costs = reference_costs(prior, cost, n=n, seed=seed)
     penalties = [as_penalty(power) for power in powers]
     rows = [_row(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]

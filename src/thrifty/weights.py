@@ -21,20 +21,20 @@ def _checked(log_weights: npt.ArrayLike) -> Array:
         values = np.asarray(log_weights, dtype=np.float64)
     except (TypeError, ValueError):
         raise WeightError(
-            f"log_weights are not numbers: {log_weights!r:.60}", code="W01", fix="pass draws.log_weights"
+            f"log_weights are not numbers: {log_weights!r:.60}", code="bad-weights", fix="pass draws.log_weights"
         ) from None
     if values.ndim != 1 or values.size == 0:
-        raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="W01")
+        raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="bad-weights")
     bad = np.isnan(values) | (values == np.inf)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise WeightError(
             f"log_weights: {int(bad.sum())} of {values.size} values are NaN or +inf"
             f" (first at row {row}: {values[row]})",
-            code="W01",
+            code="bad-weights",
         )
     if values.max() == -np.inf:
-        raise WeightError("all weights are zero", code="W01")
+        raise WeightError("all weights are zero", code="bad-weights")
     return values
 
 
@@ -85,10 +85,12 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
     """
     weights, table = _aligned(values, log_weights)
     if np.isnan(table).any():
-        raise DataError("quantiles of values that hold NaN", code="D07", fix="drop failed runs first: sims.valid()")
+        raise DataError(
+            "quantiles of values that hold NaN", code="bad-array", fix="drop failed runs first: sims.valid()"
+        )
     levels = np.atleast_1d(np.asarray(q, dtype=np.float64))
     if not ((levels >= 0) & (levels <= 1)).all():
-        raise DataError(f"quantile levels must lie in [0, 1], got {levels.tolist()}", code="D11")
+        raise DataError(f"quantile levels must lie in [0, 1], got {levels.tolist()}", code="bad-setting")
 
     def one(column: Array) -> Array:
         order = np.argsort(column, kind="stable")
@@ -115,7 +117,7 @@ def resample_indices(
     weights = normalise(log_weights)
     n = len(weights) if n is None else n
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
-        raise WeightError(f"the number of rows to draw must be a whole number >= 0, got {n!r}", code="W08")
+        raise WeightError(f"the number of rows to draw must be a whole number >= 0, got {n!r}", code="bad-setting")
     rng = np.random.default_rng(rng)
     points = (rng.random() + np.arange(n)) / n
     steps = np.cumsum(weights)
@@ -136,7 +138,7 @@ def resample(
     table = np.asarray(values)
     chosen = resample_indices(log_weights, n, rng=rng)
     if len(table) != np.size(log_weights):
-        raise WeightError(f"{np.size(log_weights)} weights for {len(table)} rows", code="W01")
+        raise WeightError(f"{np.size(log_weights)} weights for {len(table)} rows", code="bad-weights")
     return table[chosen]
 
 
@@ -220,5 +222,5 @@ def estimate(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Estimate:
 def _aligned(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> tuple[Array, Array]:
     weights, table = normalise(log_weights), np.asarray(values, dtype=np.float64)
     if table.ndim == 0 or len(table) != len(weights):
-        raise WeightError(f"{len(weights)} weights for values of shape {table.shape}", code="W01")
+        raise WeightError(f"{len(weights)} weights for values of shape {table.shape}", code="bad-weights")
     return weights, table

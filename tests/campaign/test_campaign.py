@@ -99,7 +99,7 @@ def test_later_plans_add_components_and_never_rewrite(tmp_path, cost):
     c.plan(n=50, penalty=1, cost=cost)
     with pytest.raises(CampaignError, match="50 planned runs") as caught:
         c.simulations()
-    assert caught.value.code == "V09"
+    assert caught.value.code == "unfinished-runs"
     c.run(**QUIET)
     later = c.simulations()
     assert len(later) == 30 + 40 + 5 + 50
@@ -136,7 +136,7 @@ def test_a_cost_function_is_frozen_as_a_fit(tmp_path):
     mean = th.estimate(sims.theta, sims.log_weights)
     assert (np.abs(mean.mean - [0.5, 1.0]) < 5 * mean.se).all()
     assert np.abs(sims.theta[:, 0].mean() - 0.5) > 3 * mean.se[0], "unweighted (mutant) must miss the prior"
-    for bad, code in ((lambda theta: -theta[:, 0], "C02"), (lambda theta: 1.0, "C02"), ("cheap", "C01")):
+    for bad, code in ((lambda theta: -theta[:, 0], "bad-cost"), (lambda theta: 1.0, "bad-cost"), ("cheap", "bad-cost")):
         with pytest.raises(CostError) as caught:
             c.plan(n=400, cost=bad)
         assert caught.value.code == code and c.status().planned == 320
@@ -166,7 +166,7 @@ def test_failure_map(tmp_path, rng):
         assert th.plots.failures(failures, *names).axes
     with pytest.raises(ConfigError) as caught:
         failures.grid("delta")
-    assert caught.value.code == "F12"
+    assert caught.value.code == "bad-name"
 
 
 def test_flat_cost_samples_plainly(tmp_path):
@@ -184,7 +184,7 @@ def test_a_plan_that_fails_its_self_check_runs_nothing(tmp_path, cost, monkeypat
     monkeypatch.setattr(sys.modules["thrifty.campaign.plan"], "prior_recovery", lambda q, seed: 3e-12)
     with pytest.raises(SelfCheckError, match="p = 3e-12") as caught:
         c.plan(n=50, cost=cost)
-    assert caught.value.code == "G06" and c.status().planned == 30
+    assert caught.value.code == "self-check-failed" and c.status().planned == 30
 
 
 def test_budget_stops_without_bias_and_continues_when_raised(tmp_path, cost):
@@ -243,7 +243,15 @@ def test_budgets_are_read(text, amount, of):
 
 @pytest.mark.parametrize(
     ("text", "code"),
-    [("40", "F03"), ("-3 h", "F03"), ("many h", "F03"), ("", "F03"), (40, "F03"), ("inf h", "F03"), ("20 eur", "C07")],
+    [
+        ("40", "bad-amount"),
+        ("-3 h", "bad-amount"),
+        ("many h", "bad-amount"),
+        ("", "bad-amount"),
+        (40, "bad-amount"),
+        ("inf h", "bad-amount"),
+        ("20 eur", "bad-price"),
+    ],
 )
 def test_bad_budgets(text, code, tmp_path):
     with pytest.raises(ConfigError) as caught:
@@ -262,20 +270,20 @@ def test_bad_prices():
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda c: c.plan(), "F03"),
-        (lambda c: c.plan(n=5, budget="3 h"), "F03"),
-        (lambda c: c.plan(budget="3 h", cap="3 h"), "F03"),
-        (lambda c: c.plan(n=5, cap="40"), "F03"),
-        (lambda c: c.plan(n=0), "F11"),
-        (lambda c: c.plan(n=2.5), "F11"),
-        (lambda c: c.plan(n=5, penalty=1, mixture=True), "G05"),
-        (lambda c: c.plan(n=5, penalty=-1), "G02"),
-        (lambda c: c.plan(budget="0.001 events"), "F04"),
-        (lambda c: c.pilot(0), "F11"),
-        (lambda c: c.run(time_limit=3), "F05"),
-        (lambda c: c.run(workers=0), "F06"),
-        (lambda c: c.run(engine=th.Inline(), deadline="5 eur"), "F03"),
-        (lambda c: c.run(engine=th.Inline(), deadline=-1), "F03"),
+        (lambda c: c.plan(), "conflicting-settings"),
+        (lambda c: c.plan(n=5, budget="3 h"), "conflicting-settings"),
+        (lambda c: c.plan(budget="3 h", cap="3 h"), "conflicting-settings"),
+        (lambda c: c.plan(n=5, cap="40"), "bad-amount"),
+        (lambda c: c.plan(n=0), "bad-setting"),
+        (lambda c: c.plan(n=2.5), "bad-setting"),
+        (lambda c: c.plan(n=5, penalty=1, mixture=True), "conflicting-settings"),
+        (lambda c: c.plan(n=5, penalty=-1), "bad-penalty"),
+        (lambda c: c.plan(budget="0.001 events"), "budget-too-small"),
+        (lambda c: c.pilot(0), "bad-setting"),
+        (lambda c: c.run(time_limit=3), "conflicting-settings"),
+        (lambda c: c.run(workers=0), "bad-setting"),
+        (lambda c: c.run(engine=th.Inline(), deadline="5 eur"), "bad-amount"),
+        (lambda c: c.run(engine=th.Inline(), deadline=-1), "bad-amount"),
     ],
 )
 def test_bad_calls_change_nothing(finished, call, code):
@@ -302,7 +310,7 @@ def test_other_settings_are_refused(finished, settings, words):
     prior = settings.pop("prior", PRIOR)
     with pytest.raises(ConfigError) as caught:
         th.Campaign(c.folder, simulate, prior, **{"seed": 5, "cost": "reported", "unit": "events", **settings})
-    assert caught.value.code == "A01" and words in str(caught.value)
+    assert caught.value.code == "other-settings" and words in str(caught.value)
 
 
 def other(theta, rng):
@@ -313,7 +321,7 @@ def test_a_changed_simulator_is_refused_unless_accepted(tmp_path):
     make(tmp_path / "c").pilot(20, **QUIET)
     with pytest.raises(CampaignError, match="the simulator changed") as caught:
         make(tmp_path / "c", other).pilot(25, **QUIET)
-    assert caught.value.code == "V05" and "other is new" in str(caught.value)
+    assert caught.value.code == "simulator-changed" and "other is new" in str(caught.value)
     c = make(tmp_path / "c", other, accept_changed=True)
     c.pilot(25, **QUIET)
     assert "simulator changed and accepted" in str(c.status())
@@ -322,7 +330,7 @@ def test_a_changed_simulator_is_refused_unless_accepted(tmp_path):
 def test_missing_folders_are_not_created(tmp_path):
     with pytest.raises(CampaignError) as caught:
         th.Campaign.open(tmp_path / "srr")
-    assert caught.value.code == "A02" and not (tmp_path / "srr").exists()
+    assert caught.value.code == "no-campaign" and not (tmp_path / "srr").exists()
     with pytest.raises(SimulatorError):
         th.Campaign(tmp_path / "c", lambda a, b, c: a, PRIOR)
     assert not (tmp_path / "c").exists()
@@ -333,10 +341,10 @@ def test_reading_too_early(tmp_path):
     for call in (c.simulations, c.run):
         with pytest.raises(CampaignError) as caught:
             call()
-        assert caught.value.code == "A04"
+        assert caught.value.code == "no-runs-yet"
     with pytest.raises(CostError) as caught:
         c.plan(n=5)
-    assert caught.value.code == "C03"
+    assert caught.value.code == "too-few-pilots"
     c.pilot(5, **QUIET)
     with pytest.raises(CostError, match="5 finished pilot runs for 2 parameters; need at least 8"):
         c.plan(n=5)
@@ -345,15 +353,15 @@ def test_reading_too_early(tmp_path):
 def test_pilots_that_teach_nothing(tmp_path):
     with pytest.raises(SimulatorError) as caught:
         make(tmp_path / "a", lambda theta, rng: float("nan")).pilot(30, **QUIET)
-    assert caught.value.code == "S06"
+    assert caught.value.code == "simulator-failed"
     with pytest.raises(SimulatorError) as caught:
         make(tmp_path / "b", lambda theta, rng: 1.0).pilot(30, **QUIET)
-    assert caught.value.code == "S08"
+    assert caught.value.code == "constant-output"
 
 
 def test_a_simulator_that_ignores_its_seed_is_named(tmp_path):
     c = make(tmp_path / "c", lambda theta, rng: np.random.default_rng().normal())
-    with pytest.warns(ThriftyWarning, match="S07"):
+    with pytest.warns(ThriftyWarning, match="ignores-seed"):
         c.pilot(12, **QUIET)
     assert c.status().deterministic is False
 
@@ -497,7 +505,7 @@ def test_a_budget_that_nothing_uses_up_ends(tmp_path, monkeypatch, state, words)
     monkeypatch.setitem(BROKEN, "now", state)
     with pytest.raises(SimulatorError, match=words) as caught:
         c.run(**QUIET)
-    assert caught.value.code == "S06" and c.status().done < 1000
+    assert caught.value.code == "simulator-failed" and c.status().done < 1000
     if state:
         assert "licence expired" in str(caught.value)
     monkeypatch.setitem(BROKEN, "now", False)

@@ -174,7 +174,7 @@ def test_a_temporary_folder_too_deep_for_sockets_is_named(tmp_path):
         text=True,
         check=False,
     )
-    assert "[F11]" in done.stderr and "TMPDIR=/tmp" in done.stderr
+    assert "[bad-setting]" in done.stderr and "TMPDIR=/tmp" in done.stderr
 
 
 def test_a_program_that_ends_leaves_its_siblings_alone(program):
@@ -230,7 +230,7 @@ def test_bad_commands_are_refused_when_made(arguments, tmp_path, monkeypatch):
     path.chmod(stat.S_IRUSR)
     with pytest.raises(SimulatorError) as caught:
         th.Command(["./sim-not-executable"] if arguments == ["sim-not-executable"] else arguments)
-    assert caught.value.code == "S09"
+    assert caught.value.code == "bad-command"
 
 
 def test_unknown_parameters_and_files_outside(tmp_path):

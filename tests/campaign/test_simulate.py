@@ -157,34 +157,34 @@ def test_all_failing_stops_early(rng, tmp_path):
 
     with pytest.raises(SimulatorError, match=r"of the first .* runs failed.*no mesh") as caught:
         th.simulate(broken, draws(5000, rng), workers=2)
-    assert caught.value.code == "S06"
+    assert caught.value.code == "simulator-failed"
     assert count.stat().st_size < 500
     with pytest.raises(SimulatorError, match="3 of the first 3 runs failed"):
         th.simulate(broken, draws(3, rng), engine=th.Inline())
 
 
 def test_simulator_that_ignores_its_seed_is_named(rng):
-    with pytest.warns(ThriftyWarning, match=r"S07.*two different outputs"):
+    with pytest.warns(ThriftyWarning, match=r"ignores-seed.*two different outputs"):
         th.simulate(lambda theta, rng: int.from_bytes(os.urandom(4)), draws(10, rng), workers=1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        ({"workers": 0}, "F06"),
-        ({"workers": 1.5}, "F06"),
-        ({"workers": True}, "F06"),
-        ({"time_limit": 5}, "F05"),
-        ({"time_limit": 5, "on_timeout": "drop"}, "F05"),
-        ({"time_limit": -1, "on_timeout": "lazy"}, "F05"),
-        ({"time_limit": float("nan"), "on_timeout": "lazy"}, "F05"),
-        ({"on_timeout": "lazy"}, "F05"),
-        ({"cost": "money"}, "F07"),
-        ({"m": 0}, "F08"),
-        ({"seed": -1}, "F09"),
-        ({"seed": None}, "F09"),
-        ({"engine": th.Inline(), "time_limit": 1, "on_timeout": "stop"}, "F05"),
-        ({"progress": "loud"}, "F10"),
+        ({"workers": 0}, "bad-setting"),
+        ({"workers": 1.5}, "bad-setting"),
+        ({"workers": True}, "bad-setting"),
+        ({"time_limit": 5}, "conflicting-settings"),
+        ({"time_limit": 5, "on_timeout": "drop"}, "conflicting-settings"),
+        ({"time_limit": -1, "on_timeout": "lazy"}, "bad-setting"),
+        ({"time_limit": float("nan"), "on_timeout": "lazy"}, "bad-setting"),
+        ({"on_timeout": "lazy"}, "conflicting-settings"),
+        ({"cost": "money"}, "bad-setting"),
+        ({"m": 0}, "bad-setting"),
+        ({"seed": -1}, "bad-setting"),
+        ({"seed": None}, "bad-setting"),
+        ({"engine": th.Inline(), "time_limit": 1, "on_timeout": "stop"}, "conflicting-settings"),
+        ({"progress": "loud"}, "bad-setting"),
     ],
 )
 def test_bad_settings_run_nothing(arguments, code):
@@ -201,11 +201,11 @@ def holding(lock, theta):
 @pytest.mark.parametrize(
     ("simulator", "code"),
     [
-        (lambda a, b, c: a, "S03"),
-        (lambda: 1, "S03"),
-        (lambda theta, *, other: 1, "S03"),
-        (3, "S03"),
-        (partial(holding, threading.Lock()), "S02"),
+        (lambda a, b, c: a, "bad-simulator"),
+        (lambda: 1, "bad-simulator"),
+        (lambda theta, *, other: 1, "bad-simulator"),
+        (3, "bad-simulator"),
+        (partial(holding, threading.Lock()), "cannot-load-simulator"),
     ],
 )
 def test_bad_simulators_run_nothing(simulator, code):
@@ -225,7 +225,7 @@ class Unloadable:
 def test_simulator_missing_in_the_worker():
     with pytest.raises(SimulatorError, match="no_such_module_here") as caught:
         th.simulate(Unloadable(), [[1.0]], workers=1)
-    assert caught.value.code == "S01"
+    assert caught.value.code == "cannot-load-simulator"
 
 
 def test_stop_policy(rng):
@@ -235,7 +235,7 @@ def test_stop_policy(rng):
 
     with pytest.raises(CampaignError, match="run 3 passed the time limit") as caught:
         th.simulate(slow, [[0.1], [0.2], [0.3], [1.0], [0.4]], time_limit=0.3, on_timeout="stop")
-    assert caught.value.code == "V08"
+    assert caught.value.code == "time-limit-passed"
 
 
 def test_extend_finishes_slow_runs():
@@ -253,7 +253,7 @@ def test_huge_output_is_an_error():
     from thrifty.campaign.task import Job, Task
 
     outcome = Runner.of(Job(lambda theta: np.zeros(1000), 0, output_limit=7999)).run(Task(0, np.ones(1)))
-    assert outcome.status == "error" and outcome.x is None and "S12" in outcome.error
+    assert outcome.status == "error" and outcome.x is None and "bad-output" in outcome.error
 
 
 def test_unguarded_script_works(tmp_path):
@@ -286,4 +286,4 @@ def test_a_model_is_not_its_method(tmp_path):
     for call in (lambda: th.simulate(Model(), [[1.0]]), lambda: th.Campaign(tmp_path / "c", Model(), th.Uniform(0, 1))):
         with pytest.raises(SimulatorError, match=r"model\.run") as caught:
             call()
-        assert caught.value.code == "S03"
+        assert caught.value.code == "bad-simulator"

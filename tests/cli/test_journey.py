@@ -297,7 +297,7 @@ def test_failed_prior_mass_is_exit_4(project: Project):
     typed = project.type("run")
     assert typed.code == 4 and "of prior mass failed" in typed.err
     assert project.type("infer").code == 4
-    assert "error[Q01]" in project.type("infer").err
+    assert "error[too-many-failures]" in project.type("infer").err
     accepted = project.type("infer", "--max-failed", "0.5", "--no-checks")
     assert accepted.code == 4 and "kept in" in accepted.out + accepted.err  # the report says no as well
 
@@ -385,7 +385,7 @@ def test_another_penalty_is_no_silent_second_campaign(done: Project):
     before = done.tree()
     done.toml(("n = 60", "n = 60\npenalty = 1"))
     typed = done.type("run")
-    assert typed.code == 2 and "error[A12]" in typed.err and "would add 60 more runs" in typed.err
+    assert typed.code == 2 and "error[penalty-changed]" in typed.err and "would add 60 more runs" in typed.err
     assert {k: v for k, v in done.tree().items() if k != "thrifty.toml"} == {
         k: v for k, v in before.items() if k != "thrifty.toml"
     }

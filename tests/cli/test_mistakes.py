@@ -30,47 +30,85 @@ def refused(project: Project, *words: str, code: int, says: str, message: str) -
 # --- the configuration: (what replaces what), code, words ---
 
 CONFIG = {
-    "unknown key": (("n = 60", "buget = 60"), "F01", "line 14: unknown key 'buget'. Did you mean 'budget'?"),
-    "unknown section": (("[infer]", "[infre]"), "F01", "line 22: unknown section 'infre'. Did you mean 'infer'?"),
-    "not toml": (("n = 60", "n 60"), "F02", "line 14 column 3: expected '='"),
-    "toml cut short": (('observed = "observed.csv"', "observed ="), "F02", "thrifty.toml line 25"),
-    "budget without unit": (("n = 60", 'budget = "40"'), "F03", "budget '40' has no unit"),
-    "budget is a number": (("n = 60", "budget = 40"), "F03", 'fix: budget = "2 cpu-h"'),
-    "nothing to run": (("n = 60", ""), "F03", "neither n nor budget"),
-    "limit without policy": (("[run]", "[run]\ntime_limit = 60"), "F05", "dropping slow runs biases the posterior"),
-    "limit in this process": (
-        ("[run]", '[run]\ntime_limit = 60\non_timeout = "lazy"'), "F05", "time_limit needs worker processes",
+    "unknown key": (("n = 60", "buget = 60"), "bad-name", "line 14: unknown key 'buget'. Did you mean 'budget'?"),
+    "unknown section": (("[infer]", "[infre]"), "bad-name", "line 22: unknown section 'infre'. Did you mean 'infer'?"),
+    "not toml": (("n = 60", "n 60"), "bad-config-file", "line 14 column 3: expected '='"),
+    "toml cut short": (('observed = "observed.csv"', "observed ="), "bad-config-file", "thrifty.toml line 25"),
+    "budget without unit": (("n = 60", 'budget = "40"'), "bad-amount", "budget '40' has no unit"),
+    "budget is a number": (("n = 60", "budget = 40"), "bad-amount", 'fix: budget = "2 cpu-h"'),
+    "nothing to run": (("n = 60", ""), "conflicting-settings", "neither n nor budget"),
+    "limit without policy": (
+        ("[run]", "[run]\ntime_limit = 60"),
+        "conflicting-settings",
+        "dropping slow runs biases the posterior",
     ),
-    "unknown policy": (("[run]", '[run]\ntime_limit = 60\non_timeout = "drop"'), "F05", "'drop' is not known"),
-    "no workers": (("[run]", "[run]\nworkers = 0"), "F06", "workers = 0, expected at least 1"),
-    "workers in words": (("[run]", '[run]\nworkers = "two"'), "F06", 'workers = "two", expected a whole number'),
-    "no runs": (("n = 60", "n = 0"), "F11", "n = 0, expected at least 1"),
-    "wrong type": (("n = 60", 'n = "many"'), "F12", 'n = "many", expected a whole number'),
-    "two simulators": (("[prior]", 'command = ["true"]\n[prior]'), "F14", "both python and command are given"),
-    "bounds reversed": (("low = 0.0, high = 3.0", "low = 3.0, high = 0.0"), "P01", "low 3 is not below high 0"),
-    "bound not a number": (("low = 0.0", "low = nan"), "P02", "prior 'a': low must be a finite number, got nan"),
-    "bound in words": (("low = 0.0", 'low = "0"'), "P02", "prior 'a': low must be a finite number, got '0'"),
-    "sd of zero": (('"uniform", low = 0.0, high = 3.0', '"normal", mean = 0, sd = 0'), "P02", "prior 'a': sd"),
-    "bound missing": ((", high = 3.0", ""), "P02", "prior 'a' (uniform) needs high"),
-    "no prior": (("[prior]\na =", "[simulator.environment]\na ="), "P03", "[prior] is missing or empty"),
-    "unsafe name": (("a = {", '"a;b" = {'), "P06", "names may use letters, digits and _"),
-    "zero width": (("low = 0.0, high = 3.0", "low = 3.0, high = 3.0"), "P08", "make it a fixed argument"),
-    "unknown family": (('a = { family = "uniform"', 'a = { family = "unifrom"'), "F01", "Did you mean 'uniform'?"),
-    "no such file": (("model.py:", "modle.py:"), "S01", "modle.py.Did you mean 'model.py'?"),
-    "no such function": (("py:simulate", "py:simulat"), "S01", "model.py has no 'simulat'. Did you mean 'simulate'?"),
-    "no such module": (("model.py:", "nowhere.model:"), "S01", "No module named 'nowhere'"),
-    "no function named": (("model.py:simulate", "model.py"), "S01", "does not name a function"),
-    "program missing": (('python = "model.py:simulate"', 'command = ["./sim", "{a}"]'), "S09", "'./sim' was not found"),
-    "program asks for more": (('python = "model.py:simulate"', 'command = ["true", "{c}"]'), "S09", "asks for 'c'"),
-    "money without price": (("n = 60", 'budget = "20 usd"'), "C07", "unit 'usd' needs a price"),
-    "price in words": (("[plan]", 'price = "cheap"\n[plan]'), "F03", "price 'cheap' is not an amount"),
-    "too few pilots": (("pilot = 20", "pilot = 6"), "C03", "pilot = 6 runs for 2 parameters; need at least 8"),
-    "penalty below zero": (("n = 60", "n = 60\npenalty = -1"), "G02", "-1"),
-    "penalty in words": (("n = 60", 'n = 60\npenalty = "strong"'), "G02", 'penalty = "strong", expected a number'),
-    "penalty and mixture": (("n = 60", "n = 60\npenalty = 1\nmixture = true"), "G05", "not both"),
-    "unknown method": (('"abc"', '"abcd"'), "F01", "unknown method 'abcd'. Did you mean 'abc'?"),
-}  # fmt: skip
-SIMULATOR = {"S01", "S09"}
+    "limit in this process": (
+        ("[run]", '[run]\ntime_limit = 60\non_timeout = "lazy"'),
+        "conflicting-settings",
+        "time_limit needs worker processes",
+    ),
+    "unknown policy": (
+        ("[run]", '[run]\ntime_limit = 60\non_timeout = "drop"'),
+        "conflicting-settings",
+        "'drop' is not known",
+    ),
+    "no workers": (("[run]", "[run]\nworkers = 0"), "bad-setting", "workers = 0, expected at least 1"),
+    "workers in words": (
+        ("[run]", '[run]\nworkers = "two"'),
+        "bad-setting",
+        'workers = "two", expected a whole number',
+    ),
+    "no runs": (("n = 60", "n = 0"), "bad-setting", "n = 0, expected at least 1"),
+    "wrong type": (("n = 60", 'n = "many"'), "bad-setting", 'n = "many", expected a whole number'),
+    "two simulators": (
+        ("[prior]", 'command = ["true"]\n[prior]'),
+        "conflicting-settings",
+        "both python and command are given",
+    ),
+    "bounds reversed": (("low = 0.0, high = 3.0", "low = 3.0, high = 0.0"), "bad-prior", "low 3 is not below high 0"),
+    "bound not a number": (("low = 0.0", "low = nan"), "bad-prior", "prior 'a': low must be a finite number, got nan"),
+    "bound in words": (("low = 0.0", 'low = "0"'), "bad-prior", "prior 'a': low must be a finite number, got '0'"),
+    "sd of zero": (('"uniform", low = 0.0, high = 3.0', '"normal", mean = 0, sd = 0'), "bad-prior", "prior 'a': sd"),
+    "bound missing": ((", high = 3.0", ""), "bad-prior", "prior 'a' (uniform) needs high"),
+    "no prior": (("[prior]\na =", "[simulator.environment]\na ="), "bad-prior", "[prior] is missing or empty"),
+    "unsafe name": (("a = {", '"a;b" = {'), "bad-name", "names may use letters, digits and _"),
+    "zero width": (("low = 0.0, high = 3.0", "low = 3.0, high = 3.0"), "bad-prior", "make it a fixed argument"),
+    "unknown family": (('a = { family = "uniform"', 'a = { family = "unifrom"'), "bad-name", "Did you mean 'uniform'?"),
+    "no such file": (("model.py:", "modle.py:"), "cannot-load-simulator", "modle.py.Did you mean 'model.py'?"),
+    "no such function": (
+        ("py:simulate", "py:simulat"),
+        "cannot-load-simulator",
+        "model.py has no 'simulat'. Did you mean 'simulate'?",
+    ),
+    "no such module": (("model.py:", "nowhere.model:"), "cannot-load-simulator", "No module named 'nowhere'"),
+    "no function named": (("model.py:simulate", "model.py"), "cannot-load-simulator", "does not name a function"),
+    "program missing": (
+        ('python = "model.py:simulate"', 'command = ["./sim", "{a}"]'),
+        "bad-command",
+        "'./sim' was not found",
+    ),
+    "program asks for more": (
+        ('python = "model.py:simulate"', 'command = ["true", "{c}"]'),
+        "bad-command",
+        "asks for 'c'",
+    ),
+    "money without price": (("n = 60", 'budget = "20 usd"'), "bad-price", "unit 'usd' needs a price"),
+    "price in words": (("[plan]", 'price = "cheap"\n[plan]'), "bad-amount", "price 'cheap' is not an amount"),
+    "too few pilots": (
+        ("pilot = 20", "pilot = 6"),
+        "too-few-pilots",
+        "pilot = 6 runs for 2 parameters; need at least 8",
+    ),
+    "penalty below zero": (("n = 60", "n = 60\npenalty = -1"), "bad-penalty", "-1"),
+    "penalty in words": (
+        ("n = 60", 'n = 60\npenalty = "strong"'),
+        "bad-penalty",
+        'penalty = "strong", expected a number',
+    ),
+    "penalty and mixture": (("n = 60", "n = 60\npenalty = 1\nmixture = true"), "conflicting-settings", "not both"),
+    "unknown method": (('"abc"', '"abcd"'), "bad-name", "unknown method 'abcd'. Did you mean 'abc'?"),
+}
+SIMULATOR = {"cannot-load-simulator", "bad-command"}
 
 
 @pytest.mark.parametrize(("change", "code", "words"), CONFIG.values(), ids=CONFIG)
@@ -84,8 +122,8 @@ def test_all_mistakes_at_once(project: Project):
     project.toml(("n = 60", "nn = 60"), ("low = 0.0, high = 3.0", "low = 3.0, high = 0.0"),
                  ("[run]", "[run]\nworkers = 0"),
                  ("seed = 3", "seed = -3\npenalty = -2"), ('"abc"', '"abcd"'))  # fmt: skip
-    err = refused(project, "check", code=2, says="P01", message="low 3 is not below high 0")
-    for code in ("F01", "F03", "F06", "F09", "G02", "P01"):
+    err = refused(project, "check", code=2, says="bad-prior", message="low 3 is not below high 0")
+    for code in ("bad-name", "conflicting-settings", "bad-setting", "bad-setting", "bad-penalty", "bad-prior"):
         assert f"error[{code}]" in err
     assert err.count("error[") >= 7
 
@@ -93,11 +131,23 @@ def test_all_mistakes_at_once(project: Project):
 # --- the simulator ---
 
 BODIES = {
-    "three arguments": ("def simulate(a, b, c):\n    return 1", "S03", "takes 3 required arguments (a, b, c)"),
-    "does not parse": ("def simulate(theta, rng)\n    return 1", "S01", "model.py line 1"),
-    "raises on import": ("X = 1\nY = X / 0\ndef simulate(theta, rng): return 1", "S01", "model.py line 2"),
-    "wants a library": ("import nowhere_to_be_found\ndef simulate(theta, rng): return 1", "S01", "No module named"),
-}  # fmt: skip
+    "three arguments": (
+        "def simulate(a, b, c):\n    return 1",
+        "bad-simulator",
+        "takes 3 required arguments (a, b, c)",
+    ),
+    "does not parse": ("def simulate(theta, rng)\n    return 1", "cannot-load-simulator", "model.py line 1"),
+    "raises on import": (
+        "X = 1\nY = X / 0\ndef simulate(theta, rng): return 1",
+        "cannot-load-simulator",
+        "model.py line 2",
+    ),
+    "wants a library": (
+        "import nowhere_to_be_found\ndef simulate(theta, rng): return 1",
+        "cannot-load-simulator",
+        "No module named",
+    ),
+}
 
 
 @pytest.mark.parametrize(("body", "code", "words"), BODIES.values(), ids=BODIES)
@@ -108,13 +158,13 @@ def test_a_model_that_cannot_be_loaded(project: Project, command: str, body: str
 
 
 RUNS = {
-    "returns None": ("return None", "S04", "simulator returned None"),
-    "returns words": ('return {"x": 1}', "S04", "simulator returned a dict"),
-    "varying length": ("return [1.0] * (1 + rng.integers(1, 10**9))[:1]", "S06", "gave error"),
-    "NaN": ("return [float('nan')]", "S06", "1 of 1 values are not finite"),
-    "raises": ("return 1 / 0", "S06", "ZeroDivisionError"),
-    "changes theta": ("theta[0] = 1\n    return theta", "S14", "theta = theta.copy()"),
-    "dies": ("import os\n    os._exit(3)", "S18", "the worker died at theta"),
+    "returns None": ("return None", "bad-output", "simulator returned None"),
+    "returns words": ('return {"x": 1}', "bad-output", "simulator returned a dict"),
+    "varying length": ("return [1.0] * (1 + rng.integers(1, 10**9))[:1]", "simulator-failed", "gave error"),
+    "NaN": ("return [float('nan')]", "simulator-failed", "1 of 1 values are not finite"),
+    "raises": ("return 1 / 0", "simulator-failed", "ZeroDivisionError"),
+    "changes theta": ("theta[0] = 1\n    return theta", "bad-simulator", "theta = theta.copy()"),
+    "dies": ("import os\n    os._exit(3)", "simulator-failed", "the worker died at theta"),
 }
 
 
@@ -138,26 +188,30 @@ def test_what_cannot_travel(project: Project):
         simulate = made()
         """,
     )
-    refused(project, "check", code=5, says="S02", message="cannot be sent to worker processes")
+    refused(project, "check", code=5, says="cannot-load-simulator", message="cannot be sent to worker processes")
 
 
 def test_pilots_that_all_fail_leave_nothing(project: Project):
     project.write("model.py", "def simulate(theta, rng):\n    return [float('nan')]\n")
-    refused(project, "plan", code=5, says="S06", message="thrifty check shows what a run does")
+    refused(project, "plan", code=5, says="simulator-failed", message="thrifty check shows what a run does")
 
 
 def test_output_that_never_changes(project: Project):
     project.write(
         "model.py", "import thrifty as th\ndef simulate(theta, rng):\n    return th.Output([1.0], cost=1.0)\n"
     )
-    refused(project, "run", code=5, says="S08", message="output is identical for all 20 pilots")
+    refused(project, "run", code=5, says="constant-output", message="output is identical for all 20 pilots")
 
 
 def test_a_program_that_is_not_executable(project: Project):
     project.write("sim.sh", "#!/bin/sh\necho 1\n")
     project.toml(('python = "model.py:simulate"', 'command = ["./sim.sh", "{a}", "{b}"]'))
     refused(
-        project, "run", code=5, says="S09", message="'./sim.sh' is not executable (mode 0644) fix: chmod +x ./sim.sh"
+        project,
+        "run",
+        code=5,
+        says="bad-command",
+        message="'./sim.sh' is not executable (mode 0644) fix: chmod +x ./sim.sh",
     )
 
 
@@ -165,39 +219,61 @@ def test_a_program_that_exits_with_an_error(project: Project):
     project.write("sim.sh", "#!/bin/sh\necho mesh failed >&2\nexit 3\n")
     os.chmod(project.home / "sim.sh", 0o755)
     project.toml(('python = "model.py:simulate"', 'command = ["./sim.sh", "{a}", "{b}"]'))
-    refused(project, "check", code=5, says="S10", message="sim.sh exited with 3; last stderr line: 'mesh failed'")
+    refused(
+        project,
+        "check",
+        code=5,
+        says="simulator-failed",
+        message="sim.sh exited with 3; last stderr line: 'mesh failed'",
+    )
 
 
 def test_a_command_without_its_parameters(project: Project):
     project.toml(('python = "model.py:simulate"', 'command = ["true"]'))
-    refused(project, "run", code=2, says="S09", message="the command never mentions a, b")
+    refused(project, "run", code=2, says="bad-command", message="the command never mentions a, b")
 
 
 # --- words on the command line ---
 
 USAGE = {
-    "unknown command": (["rseume"], "A03", "unknown command 'rseume'. Did you mean 'resume'?"),
-    "unknown option": (["run", "--wrokers", "2"], "A03", "no such option: --wrokers. Did you mean --workers?"),
-    "unknown method": (["infer", "--method", "npr"], "A03", "'npr' is not one of 'npe'"),
-    "not a number": (["replay", "seven"], "A03", "expected a valid integer"),
-    "no workers": (["run", "--workers", "0"], "F06", "workers = 0, expected at least 1"),
-    "resume a missing folder": (["resume", "runs/twoo"], "A02", "no run at runs/twoo"),
-    "status of nothing": (["status"], "A02", "no run at runs/one"),
-    "a file for a folder": (["run", "thrifty.toml"], "A07", "thrifty.toml is a file, a run folder was expected"),
-    "a folder with other things": (["run", "."], "A06", "exists and holds other files"),
-    "no such configuration": (["check", "--config", "other.toml"], "F13", "no other.toml in"),
-    "infer before any run": (["infer"], "A02", "no run at runs/one"),
-    "a deadline without unit": (["run", "--deadline", "40"], "F03", "deadline '40' is not a time"),
-    "init over what is there": (["init"], "A08", "thrifty.toml, model.py, observed.csv exists already"),
-    "init twice over": (["init", "new", "--example", "sir", "--command", "x {a}"], "F14", "not both"),
-    "init without parameters": (["init", "new", "--command", "./model"], "S09", "mentions no parameter"),
-    "init with half a brace": (["init", "new", "--command", "./m {a"], "S09", "has braces that do not match"),
-    "init with a number": (["init", "new", "--command", "./m {0}"], "S09", "has {0}, not a name in braces"),
-    "init with two words": (["init", "new", "--command", "./m '{a b}'"], "S09", "has {a b}, not a name in braces"),
-    "init with a format": (["init", "new", "--command", "./m {a:.3f}"], "S09", "has {a:.3f}, not a name in braces"),
-    "init without a program": (["init", "new", "--command", "{a} 3"], "S09", "is a parameter and no program"),
-    "unknown study": (["reproduce", "tabel1"], "A11", "Did you mean 'table1'?"),
-    "quick and full": (["reproduce", "table1", "--quick", "--full"], "F14", "not both"),
+    "unknown command": (["rseume"], "bad-command-line", "unknown command 'rseume'. Did you mean 'resume'?"),
+    "unknown option": (
+        ["run", "--wrokers", "2"],
+        "bad-command-line",
+        "no such option: --wrokers. Did you mean --workers?",
+    ),
+    "unknown method": (["infer", "--method", "npr"], "bad-command-line", "'npr' is not one of 'npe'"),
+    "not a number": (["replay", "seven"], "bad-command-line", "expected a valid integer"),
+    "no workers": (["run", "--workers", "0"], "bad-setting", "workers = 0, expected at least 1"),
+    "resume a missing folder": (["resume", "runs/twoo"], "no-campaign", "no run at runs/twoo"),
+    "status of nothing": (["status"], "no-campaign", "no run at runs/one"),
+    "a file for a folder": (
+        ["run", "thrifty.toml"],
+        "no-campaign",
+        "thrifty.toml is a file, a run folder was expected",
+    ),
+    "a folder with other things": (["run", "."], "already-exists", "exists and holds other files"),
+    "no such configuration": (["check", "--config", "other.toml"], "bad-config-file", "no other.toml in"),
+    "infer before any run": (["infer"], "no-campaign", "no run at runs/one"),
+    "a deadline without unit": (["run", "--deadline", "40"], "bad-amount", "deadline '40' is not a time"),
+    "init over what is there": (["init"], "already-exists", "thrifty.toml, model.py, observed.csv exists already"),
+    "init twice over": (["init", "new", "--example", "sir", "--command", "x {a}"], "conflicting-settings", "not both"),
+    "init without parameters": (["init", "new", "--command", "./model"], "bad-command", "mentions no parameter"),
+    "init with half a brace": (["init", "new", "--command", "./m {a"], "bad-command", "has braces that do not match"),
+    "init with a number": (["init", "new", "--command", "./m {0}"], "bad-command", "has {0}, not a name in braces"),
+    "init with two words": (
+        ["init", "new", "--command", "./m '{a b}'"],
+        "bad-command",
+        "has {a b}, not a name in braces",
+    ),
+    "init with a format": (
+        ["init", "new", "--command", "./m {a:.3f}"],
+        "bad-command",
+        "has {a:.3f}, not a name in braces",
+    ),
+    "init without a program": (["init", "new", "--command", "{a} 3"], "bad-command", "is a parameter and no program"),
+    "unknown study": (["reproduce", "tabel1"], "bad-name", "Did you mean 'table1'?"),
+    "quick and full": (["reproduce", "table1", "--quick", "--full"], "conflicting-settings", "not both"),
 }
 
 
@@ -208,14 +284,14 @@ def test_a_mistyped_command(project: Project, words: list[str], code: str, messa
 
 def test_a_place_that_cannot_be_written(project: Project):
     project.write("wall", "")
-    refused(project, "run", "wall/runs", code=8, says="V06", message="cannot create wall/runs")
+    refused(project, "run", "wall/runs", code=8, says="disk-problem", message="cannot create wall/runs")
 
 
 # --- a folder that is there ---
 
 
 def test_a_mistyped_folder_is_recognised(done: Project):
-    refused(done, "resume", "runs/onne", code=2, says="A02", message="Did you mean 'runs/one'?")
+    refused(done, "resume", "runs/onne", code=2, says="no-campaign", message="Did you mean 'runs/one'?")
 
 
 @pytest.mark.parametrize(
@@ -229,12 +305,12 @@ def test_a_mistyped_folder_is_recognised(done: Project):
 )
 def test_other_settings(done: Project, change: tuple[str, str], words: str):
     done.toml(change)
-    refused(done, "run", code=2, says="A01", message=words)
+    refused(done, "run", code=2, says="other-settings", message=words)
 
 
 def test_a_changed_simulator(done: Project):
     done.write("model.py", (done.home / "model.py").read_text().replace("0.1 *", "0.2 *"))
-    refused(done, "run", code=5, says="V05", message="thrifty run runs/one --accept-changed-simulator")
+    refused(done, "run", code=5, says="simulator-changed", message="thrifty run runs/one --accept-changed-simulator")
     assert done.type("run", "--accept-changed-simulator").code == 0
     assert "simulator changed and accepted" in done.type("status").out
 
@@ -242,7 +318,11 @@ def test_a_changed_simulator(done: Project):
 def test_a_folder_in_use(done: Project):
     with FolderLock(Path("runs/one")):
         refused(
-            done, "run", code=6, says="V01", message="fix: wait for it, or watch it: thrifty status runs/one --watch"
+            done,
+            "run",
+            code=6,
+            says="folder-in-use",
+            message="fix: wait for it, or watch it: thrifty status runs/one --watch",
         )
 
 
@@ -251,7 +331,7 @@ def test_a_damaged_store_and_its_repair(done: Project):
         db.execute("UPDATE runs SET cpu = cpu + 1 WHERE idx IN (7, 40)")
     db.close()
     err = done.type("infer").err
-    assert "error[V03]: 2 records" in err and "fix: thrifty verify runs/one --repair" in err
+    assert "error[damaged-folder]: 2 records" in err and "fix: thrifty verify runs/one --repair" in err
     typed = done.type("verify")
     assert typed.code == 7 and "2 runs are damaged (indices 7, 40)" in typed.out
     assert done.type("verify", "--repair").code == 0
@@ -261,7 +341,7 @@ def test_a_damaged_store_and_its_repair(done: Project):
 def test_a_deleted_store_and_its_repair(done: Project):
     (done.home / "runs/one/store.sqlite").unlink()
     for command in ("run", "status"):
-        refused(done, command, code=7, says="V03", message="all results of its 80 planned runs")
+        refused(done, command, code=7, says="damaged-folder", message="all results of its 80 planned runs")
     mended = done.type("verify", "--repair")
     assert mended.code == 0 and "thrifty run runs/one" in mended.err
     assert done.type("run", "--quiet").code == 0
@@ -272,7 +352,7 @@ def test_a_newer_store(done: Project):
         db.execute("PRAGMA user_version = 9")
         db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed(("format", "9")))
     db.close()
-    assert "error[V04]" in done.type("status").err
+    assert "error[newer-version]" in done.type("status").err
 
 
 OBSERVED = {
@@ -288,44 +368,53 @@ OBSERVED = {
 def test_an_observation_that_is_none(done: Project, text: str | None, words: str):
     if text is not None:
         done.write("other.csv", text)
-    refused(done, "infer", "--observed", "other.csv", code=2, says="D01", message=words)
+    refused(done, "infer", "--observed", "other.csv", code=2, says="bad-observation", message=words)
 
 
 def test_a_name_that_leads_elsewhere(done: Project):
-    refused(done, "infer", "--name", "../../x", code=2, says="P06", message="letters, digits, _ and - expected")
+    refused(done, "infer", "--name", "../../x", code=2, says="bad-name", message="letters, digits, _ and - expected")
 
 
 def test_infer_with_pilots_only(project: Project):
     assert project.type("plan").code == 0
     refused(
-        project, "infer", code=2, says="A04", message="has 20 pilots and no campaign runs fix: thrifty run runs/one"
+        project,
+        "infer",
+        code=2,
+        says="no-runs-yet",
+        message="has 20 pilots and no campaign runs fix: thrifty run runs/one",
     )
 
 
 def test_export_with_pilots_only(project: Project):
     assert project.type("plan").code == 0
-    refused(project, "export", code=2, says="A04", message="has 20 pilots and no campaign runs why: pilots say what")
+    refused(
+        project, "export", code=2, says="no-runs-yet", message="has 20 pilots and no campaign runs why: pilots say what"
+    )
     assert project.type("export", "--allow-incomplete").code == 0
 
 
 def test_a_budget_below_the_pilot(project: Project):
     project.toml(("n = 60", 'budget = "1 steps"'))
     typed = project.type("plan")
-    assert typed.code == 2 and "error[F04]: budget '1 steps' is below what the pilot took already (" in typed.err
+    assert (
+        typed.code == 2
+        and "error[budget-too-small]: budget '1 steps' is below what the pilot took already (" in typed.err
+    )
     assert re.search(r"already \([\d.]+ steps\)", typed.err), "the amount has its unit"
 
 
 def test_an_index_that_was_never_planned(done: Project):
-    refused(done, "replay", "80", code=2, says="A10", message="no run 80: 80 are planned, 0 to 79")
+    refused(done, "replay", "80", code=2, says="bad-command-line", message="no run 80: 80 are planned, 0 to 79")
 
 
 def test_debugging_needs_a_terminal(done: Project):
-    refused(done, "replay", "3", "--debug", code=2, says="A09", message="--debug needs a terminal")
+    refused(done, "replay", "3", "--debug", code=2, says="bad-command-line", message="--debug needs a terminal")
 
 
 def test_exports_overwrite_nothing(done: Project):
     done.write("one.npz", "mine")
-    refused(done, "export", code=2, says="A08", message="one.npz exists already")
+    refused(done, "export", code=2, says="already-exists", message="one.npz exists already")
 
 
 def test_no_word_of_a_folder_drives_the_terminal(done: Project):

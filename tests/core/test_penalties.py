@@ -61,28 +61,34 @@ def propose(penalty):
 
 
 BAD = {
-    "G01 decreasing": (lambda: propose(lambda c: 1 / c), "falls from"),
-    "G01 negative": (lambda: propose(lambda c: c - 5), "must be positive"),
-    "G01 zero": (lambda: propose(lambda c: np.where(c < 3, 0.0, c)), "penalty is 0 at cost"),
-    "G01 nan": (lambda: propose(lambda c: np.where(c > 5, np.nan, c)), "penalty is nan"),
-    "G02 k < 0": (lambda: th.Power(-1), "got -1 \\(that would prefer expensive runs\\)"),
-    "G02 nan": (lambda: th.Power(np.nan), "got nan"),
-    "G02 text": (lambda: th.Power("2"), "got '2'"),
-    "G02 bool": (lambda: th.Power(True), "got True"),
-    "G02 not a penalty": (lambda: propose("sqrt"), "number k >= 0"),
-    "G02 shape": (lambda: propose(lambda c: c[:3]), "returned shape"),
-    "G02 low": (lambda: th.Power(1, low=-1), "low must be a positive cost"),
-    "G02 low above high": (lambda: th.Power(1, low=3, high=2), "above high"),
-    "G02 level": (lambda: th.AtLeast(th.Power(1), 0.0), "positive number"),
-    "G05 shares": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], shares=(0.5, 0.2, 0.1, 0.1)), "sum to 0.9"),
-    "G05 count": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], shares=(1.0,)), "1 mixture shares for 4"),
-    "G05 negative": (
+    "bad-penalty decreasing": (lambda: propose(lambda c: 1 / c), "falls from"),
+    "bad-penalty negative": (lambda: propose(lambda c: c - 5), "must be positive"),
+    "bad-penalty zero": (lambda: propose(lambda c: np.where(c < 3, 0.0, c)), "penalty is 0 at cost"),
+    "bad-penalty nan": (lambda: propose(lambda c: np.where(c > 5, np.nan, c)), "penalty is nan"),
+    "bad-penalty k < 0": (lambda: th.Power(-1), "got -1 \\(that would prefer expensive runs\\)"),
+    "bad-penalty nan power": (lambda: th.Power(np.nan), "got nan"),
+    "bad-penalty text": (lambda: th.Power("2"), "got '2'"),
+    "bad-penalty bool": (lambda: th.Power(True), "got True"),
+    "bad-penalty not a penalty": (lambda: propose("sqrt"), "number k >= 0"),
+    "bad-penalty shape": (lambda: propose(lambda c: c[:3]), "returned shape"),
+    "bad-penalty low": (lambda: th.Power(1, low=-1), "low must be a positive cost"),
+    "bad-penalty low above high": (lambda: th.Power(1, low=3, high=2), "above high"),
+    "bad-penalty level": (lambda: th.AtLeast(th.Power(1), 0.0), "positive number"),
+    "bad-penalty shares": (
+        lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], shares=(0.5, 0.2, 0.1, 0.1)),
+        "sum to 0.9",
+    ),
+    "bad-penalty count": (
+        lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], shares=(1.0,)),
+        "1 mixture shares for 4",
+    ),
+    "bad-penalty second negative": (
         lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], powers=(0, 1), shares=(1.5, -0.5)),
         "numbers >= 0",
     ),
-    "G05 empty": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], powers=()), "at least one"),
-    "G05 scheme": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], scheme="best"), "balance"),
-    "G08 count": (lambda: propose(1).sample(2.5, 0), "whole number"),
+    "bad-penalty empty": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], powers=()), "at least one"),
+    "bad-penalty scheme": (lambda: th.Mixture(th.Uniform(1, 2), lambda t: t[:, 0], scheme="best"), "balance"),
+    "bad-setting count": (lambda: propose(1).sample(2.5, 0), "whole number"),
 }
 
 

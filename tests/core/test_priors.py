@@ -99,15 +99,18 @@ class Broken:
 
 
 BROKEN = {
-    "P04 shape": (Broken(sample=lambda n, r: r.normal(size=n)), "returned shape \\(20000,\\), expected \\(20000, 1\\)"),
-    "P04 not finite": (Broken(sample=lambda n, r: np.full((n, 1), np.nan)), "not finite"),
-    "P04 density shape": (Broken(log_prob=lambda t: t), "log_prob of 200"),
-    "P05 zero density": (Broken(log_prob=lambda t: np.where(t[:, 0] > 0, 0.0, -np.inf)), "zero density"),
-    "P05 another density": (Broken(log_prob=lambda t: stats.norm(0, 4).logpdf(t[:, 0])), "disagree"),
-    "P05 shifted density": (Broken(log_prob=lambda t: stats.norm(0.5, 1).logpdf(t[:, 0])), "disagree"),
-    "P05 heavier density": (Broken(log_prob=lambda t: stats.norm(0, 1.3).logpdf(t[:, 0])), "disagree"),
-    "P05 not normalised": (Broken(log_prob=lambda t: 3 + stats.norm.logpdf(t[:, 0])), "disagree"),
-    "P08 constant": (Broken(sample=lambda n, r: np.full((n, 1), 2.0)), "zero width"),
+    "bad-prior shape": (
+        Broken(sample=lambda n, r: r.normal(size=n)),
+        "returned shape \\(20000,\\), expected \\(20000, 1\\)",
+    ),
+    "bad-prior not finite": (Broken(sample=lambda n, r: np.full((n, 1), np.nan)), "not finite"),
+    "bad-prior density shape": (Broken(log_prob=lambda t: t), "log_prob of 200"),
+    "bad-prior zero density": (Broken(log_prob=lambda t: np.where(t[:, 0] > 0, 0.0, -np.inf)), "zero density"),
+    "bad-prior another density": (Broken(log_prob=lambda t: stats.norm(0, 4).logpdf(t[:, 0])), "disagree"),
+    "bad-prior shifted density": (Broken(log_prob=lambda t: stats.norm(0.5, 1).logpdf(t[:, 0])), "disagree"),
+    "bad-prior heavier density": (Broken(log_prob=lambda t: stats.norm(0, 1.3).logpdf(t[:, 0])), "disagree"),
+    "bad-prior not normalised": (Broken(log_prob=lambda t: 3 + stats.norm.logpdf(t[:, 0])), "disagree"),
+    "bad-prior constant": (Broken(sample=lambda n, r: np.full((n, 1), 2.0)), "zero width"),
 }
 
 
@@ -148,32 +151,35 @@ def test_right_priors_of_odd_shape_pass():
 
 
 BAD = {
-    "P01 reversed": (
+    "bad-prior reversed": (
         lambda: th.Uniform([0.1, 1.0], [1, 0.1], names=["a", "beta"]),
         "'beta': low 1 is not below high 0.1",
     ),
-    "P02 nan bound": (lambda: th.Uniform(np.nan, 1, names=["rate"]), "'rate': low must be a finite number, got nan"),
-    "P02 inf bound": (lambda: th.Uniform(0, np.inf), "high must be a finite number, got inf"),
-    "P02 sd": (lambda: th.Normal(0, 0, names=["rate"]), "sd must be a finite number > 0, got 0"),
-    "P02 nan sd": (lambda: th.Normal(0, np.nan), "sd must be a finite number, got nan"),
-    "P02 log of zero": (lambda: th.LogUniform(0, 1), "log-uniform low must be > 0"),
-    "P02 lengths": (lambda: th.Uniform([0, 0], [1, 1, 1]), "one length"),
-    "P02 text": (lambda: th.Uniform("a", 1), "cannot read"),
-    "P02 scipy": (lambda: th.as_prior({"a": stats.norm(0, -1)}), "scipy rejects"),
-    "P03 nothing": (lambda: th.as_prior(3), "no sample method"),
-    "P03 class": (lambda: th.as_prior(th.Uniform), "is a class"),
-    "P03 not frozen": (lambda: th.as_prior(stats.norm), "not frozen"),
-    "P04 vector": (lambda: th.as_prior(stats.norm([0, 1], [1, 2])), "holds 2 parameters"),
-    "P04 dirichlet": (lambda: th.as_prior(stats.dirichlet([1, 2, 3])), "rows of parameters"),
-    "P07 multinomial": (lambda: th.as_prior(stats.multinomial(3, [0.5, 0.5])), "density"),
-    "P02 overflow": (lambda: th.Uniform(-1e308, 1e308), "overflows"),
-    "P03 marginal": (lambda: th.as_prior({"a": 3}), "'a': 3 has no sample method"),
-    "P03 empty": (lambda: th.as_prior({}), "expected a dict"),
-    "P06 twice": (lambda: th.Uniform([0, 0], [1, 1], names=["beta", "beta"]), "'beta' is used twice"),
-    "P06 unsafe": (lambda: th.Uniform(0, 1, names=["a;b"]), "'a;b'"),
-    "P06 count": (lambda: th.Uniform([0, 0], [1, 1], names=["a"]), "1 names for 2"),
-    "P07 discrete": (lambda: th.as_prior({"n": stats.poisson(3)}), "discrete"),
-    "P08 zero width": (lambda: th.Uniform(2, 2, names=["alpha"]), "'alpha' has zero width"),
+    "bad-prior nan bound": (
+        lambda: th.Uniform(np.nan, 1, names=["rate"]),
+        "'rate': low must be a finite number, got nan",
+    ),
+    "bad-prior inf bound": (lambda: th.Uniform(0, np.inf), "high must be a finite number, got inf"),
+    "bad-prior sd": (lambda: th.Normal(0, 0, names=["rate"]), "sd must be a finite number > 0, got 0"),
+    "bad-prior nan sd": (lambda: th.Normal(0, np.nan), "sd must be a finite number, got nan"),
+    "bad-prior log of zero": (lambda: th.LogUniform(0, 1), "log-uniform low must be > 0"),
+    "bad-prior lengths": (lambda: th.Uniform([0, 0], [1, 1, 1]), "one length"),
+    "bad-prior text": (lambda: th.Uniform("a", 1), "cannot read"),
+    "bad-prior scipy": (lambda: th.as_prior({"a": stats.norm(0, -1)}), "scipy rejects"),
+    "bad-prior nothing": (lambda: th.as_prior(3), "no sample method"),
+    "bad-prior class": (lambda: th.as_prior(th.Uniform), "is a class"),
+    "bad-prior not frozen": (lambda: th.as_prior(stats.norm), "not frozen"),
+    "bad-prior vector": (lambda: th.as_prior(stats.norm([0, 1], [1, 2])), "holds 2 parameters"),
+    "bad-prior dirichlet": (lambda: th.as_prior(stats.dirichlet([1, 2, 3])), "rows of parameters"),
+    "bad-prior multinomial": (lambda: th.as_prior(stats.multinomial(3, [0.5, 0.5])), "density"),
+    "bad-prior overflow": (lambda: th.Uniform(-1e308, 1e308), "overflows"),
+    "bad-prior marginal": (lambda: th.as_prior({"a": 3}), "'a': 3 has no sample method"),
+    "bad-prior empty": (lambda: th.as_prior({}), "expected a dict"),
+    "bad-name twice": (lambda: th.Uniform([0, 0], [1, 1], names=["beta", "beta"]), "'beta' is used twice"),
+    "bad-name unsafe": (lambda: th.Uniform(0, 1, names=["a;b"]), "'a;b'"),
+    "bad-name count": (lambda: th.Uniform([0, 0], [1, 1], names=["a"]), "1 names for 2"),
+    "bad-prior discrete": (lambda: th.as_prior({"n": stats.poisson(3)}), "discrete"),
+    "bad-prior zero width": (lambda: th.Uniform(2, 2, names=["alpha"]), "'alpha' has zero width"),
 }
 
 

@@ -218,7 +218,7 @@ def test_low_acceptance_warns_then_refuses():
     hopeless = th.CostAware(prior, cost, th.Power(8, low=1e-2))
     with pytest.raises(PenaltyError, match="million prior draws is accepted") as caught:
         hopeless.sample(1, 0)
-    assert caught.value.code == "G04" and "low=" in caught.value.fix
+    assert caught.value.code == "few-effective-runs" and "low=" in caught.value.fix
 
 
 def test_a_penalty_that_lies_about_its_floor_is_stopped():
@@ -233,7 +233,7 @@ def test_a_penalty_that_lies_about_its_floor_is_stopped():
 
     with pytest.raises(PenaltyError, match="falls to") as caught:
         th.CostAware(th.Uniform(1, 10), lambda t: t[:, 0], Liar()).sample(10, 0)
-    assert caught.value.code == "G09"
+    assert caught.value.code == "bad-penalty"
 
 
 def test_memory_of_nothing_between_calls(rng):
@@ -263,9 +263,9 @@ def test_replacing_the_penalty_starts_afresh():
 
 NOISE = np.random.default_rng(0)
 COSTS = {
-    "C12 random": (lambda t: t[:, 0] * NOISE.lognormal(0, 1, len(t)), "and then"),
-    "C13 in place": (lambda t: np.multiply(t, 2, out=t)[:, 0], "changes its input"),
-    "C02 text": (lambda t: ["a"] * len(t), "does not return numbers"),
+    "bad-cost random": (lambda t: t[:, 0] * NOISE.lognormal(0, 1, len(t)), "and then"),
+    "bad-cost in place": (lambda t: np.multiply(t, 2, out=t)[:, 0], "changes its input"),
+    "bad-cost text": (lambda t: ["a"] * len(t), "does not return numbers"),
 }
 
 

@@ -103,6 +103,6 @@ def test_rows_reads_vectors_as_meant():
 def test_errors_survive_a_pickle_and_say_all():
     import pickle
 
-    error = WeightError("what", why="because", fix="do", code="W01")
-    assert str(pickle.loads(pickle.dumps(error))) == "[W01] what\n  why: because\n  fix: do"
+    error = WeightError("what", why="because", fix="do", code="bad-weights")
+    assert str(pickle.loads(pickle.dumps(error))) == "[bad-weights] what\n  why: because\n  fix: do"
     assert error.exit_code == 2

@@ -116,7 +116,7 @@ def test_bad_weights(case: str):
     for function in (th.normalise, th.ess, th.pareto_k):
         with pytest.raises(WeightError, match=message) as caught:
             function(values)
-        assert caught.value.code == "W01"
+        assert caught.value.code == "bad-weights"
 
 
 def test_lengths_must_agree():

@@ -139,7 +139,7 @@ def test_links_that_lead_elsewhere_are_refused(tmp_path):
     (fake / "store.sqlite").symlink_to(tmp_path / "real" / "store.sqlite")
     with pytest.raises(CampaignError) as caught:
         scenario.campaign(fake)
-    assert caught.value.code == "V07"
+    assert caught.value.code == "untrusted-folder"
     with pytest.raises(ThriftyError):
         th.Campaign.open(fake)
 

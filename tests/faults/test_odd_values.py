@@ -97,7 +97,11 @@ def test_sizes_are_refused_before_anything_is_made_by_them(spoilt, size):
     folder = spoilt(table, column, value, key=key)
     with pytest.raises(CampaignError) as caught:
         th.Campaign.open(folder).simulations()
-    assert caught.value.code == "V07" and caught.value.exit_code == 7 and "th.Campaign.mend" in caught.value.fix
+    assert (
+        caught.value.code == "untrusted-folder"
+        and caught.value.exit_code == 7
+        and "th.Campaign.mend" in caught.value.fix
+    )
 
 
 @pytest.mark.parametrize("size", ["draws", "proposal", "realisations"])

@@ -242,7 +242,7 @@ def test_mixed_failures_in_a_campaign(tmp_path, seed):
         c.run(progress="quiet")
     with pytest.raises(th.ThriftyError, match=r"of 400 runs failed .* % of prior mass") as caught:
         c.simulations()
-    assert caught.value.code == "Q01" and caught.value.exit_code == 4
+    assert caught.value.code == "too-many-failures" and caught.value.exit_code == 4
     sims = c.simulations(max_failed=0.5)
     expected = [KINDS.get(int(20 * theta), "ok") for theta in sims.theta[:, 0]]
     assert sims.status.tolist() == expected

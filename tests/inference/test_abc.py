@@ -52,7 +52,7 @@ def test_zero_accepted_names_the_nearest_and_an_epsilon_that_accepts_100(rng):
         post.accepted([0.5])
     error = caught.value
     nearest = np.abs(sims.x[:, 0] - 0.5).min()
-    assert error.code == "I20"
+    assert error.code == "too-few-runs"
     assert f"{nearest:.4g}" in error.what and "1,000 simulations" in error.what
     suggested = float(error.fix.split("epsilon = ")[1].split()[0])
     assert len(th.ABC(epsilon=suggested, distance=th.distances.Euclidean([1.0])).fit(sims).accepted([0.5])) >= 100

@@ -70,7 +70,7 @@ def test_after_needs_a_weight_function(rng):
     numbers = sims.reweighted(sims.log_weights)
     with pytest.raises(th.ThriftyError, match="needs the weight of any theta") as caught:
         METHODS["NPE after"].fit(numbers, seed=0)
-    assert caught.value.code == "W08"
+    assert caught.value.code == "bad-weights"
 
 
 def test_local_ess_is_reported(seed, rng):

@@ -35,7 +35,7 @@ from thrifty.inference.observation import (
 def test_unusable_observations(x_o, event, says):
     with pytest.raises(DataError, match=says) as caught:
         read_observation(x_o, event)
-    assert caught.value.code == "D01"
+    assert caught.value.code == "bad-observation"
 
 
 def test_shapes_that_are_understood():
@@ -48,7 +48,9 @@ def test_shapes_that_are_understood():
 def test_far_observation_is_warned_with_distances(rng):
     x = rng.standard_normal((5000, 10))
     reach = Reach.of(x, np.zeros(5000))
-    with pytest.warns(th.ThriftyWarning, match=r"D02.* outside all 5000 simulations in 3 of 10 .*nearest distance 2\d"):
+    with pytest.warns(
+        th.ThriftyWarning, match=r"far-observation.* outside all 5000 simulations in 3 of 10 .*nearest distance 2\d"
+    ):
         warn_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
 
 
@@ -82,7 +84,9 @@ def test_too_few():
 
 
 def test_dominated_weights(rng):
-    with pytest.warns(th.ThriftyWarning, match=r"W07.* 1000 simulations count as 1 .*99% of all.*Power\(0.5\)"):
+    with pytest.warns(
+        th.ThriftyWarning, match=r"few-effective-runs.* 1000 simulations count as 1 .*99% of all.*Power\(0.5\)"
+    ):
         check_weights(np.r_[12.0, np.zeros(999)])
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -106,7 +106,7 @@ def test_hostile_files_are_refused_and_run_nothing(name, members, tmp_path):
     with pytest.raises(th.ThriftyError) as caught:
         th.load_posterior(path)
     assert [event for event in EVENTS if event in HARMFUL] == []
-    assert caught.value.code in ("D20", "D21", "D22", "N01", "N02")
+    assert caught.value.code in ("bad-file", "newer-version", "code-not-saved", "bad-setting", "bad-file")
     assert not MARKER.exists()
     assert [p.name for p in tmp_path.iterdir()] == ["p"]
 
@@ -141,7 +141,7 @@ def test_damaged_files_are_named(damage, members, tmp_path):
             path.unlink()
     with pytest.raises(th.ThriftyError, match=str(path)) as caught:
         th.load_posterior(path)
-    assert caught.value.code == "D20"
+    assert caught.value.code == "bad-file"
 
 
 def test_a_prior_without_numbers_must_be_given_again(tmp_path, rng):
@@ -155,7 +155,7 @@ def test_a_prior_without_numbers_must_be_given_again(tmp_path, rng):
     posterior.save(tmp_path / "p")
     with pytest.raises(th.ThriftyError, match=r"the prior \(Own\) could not be saved as plain numbers") as caught:
         th.load_posterior(tmp_path / "p")
-    assert caught.value.code == "D22" and "prior=" in caught.value.fix
+    assert caught.value.code == "code-not-saved" and "prior=" in caught.value.fix
     again = th.load_posterior(tmp_path / "p", prior=Own())
     np.testing.assert_array_equal(again.sample(9, [0.1]), posterior.sample(9, [0.1]))
 
@@ -165,7 +165,7 @@ def test_weights_without_numbers_say_so(tmp_path, rng):
     posterior = method.fit(simulations(100, rng), seed=0)
     with pytest.raises(th.ThriftyError, match="come from Known, which has no to_dict") as caught:
         posterior.save(tmp_path / "p")
-    assert caught.value.code == "D22" and not (tmp_path / "p").exists()
+    assert caught.value.code == "code-not-saved" and not (tmp_path / "p").exists()
 
 
 def test_writing_is_atomic_and_repeatable(tmp_path, rng):
@@ -179,4 +179,4 @@ def test_writing_is_atomic_and_repeatable(tmp_path, rng):
     np.testing.assert_array_equal(arrays["a"], values["a"])
     with pytest.raises(th.ThriftyError, match="cannot write") as caught:
         archive.write(tmp_path / "no" / "such", {"kind": "test"}, values)
-    assert caught.value.code == "V06"
+    assert caught.value.code == "disk-problem"

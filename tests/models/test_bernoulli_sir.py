@@ -154,10 +154,10 @@ def test_cost_grows_with_the_edges(seed):
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
-        ({"population": 1}, "D06"),
-        ({"population": 30_000}, "D06"),
-        ({"bins": 0}, "D06"),
-        ({"prior": th.Uniform([0.1] * 3, [2.0] * 3)}, "P02"),
+        ({"population": 1}, "bad-setting"),
+        ({"population": 30_000}, "bad-setting"),
+        ({"bins": 0}, "bad-setting"),
+        ({"prior": th.Uniform([0.1] * 3, [2.0] * 3)}, "wrong-prior"),
     ],
 )
 def test_bad_settings(settings, code):

@@ -128,16 +128,16 @@ def test_the_papers_truths(theta, seed):
 @pytest.mark.parametrize(
     ("call", "code"),
     [
-        (lambda m: m.reference_posterior(m.observed(0)), "D01"),
-        (lambda m: m.reference_posterior(np.full(500, -1.0)), "D01"),
-        (lambda m: m.statistics_posterior([500.0]), "D01"),
-        (lambda m: m.statistics_posterior([500.0, np.nan]), "D01"),
-        (lambda m: th.models.Gamma(summaries=("sd",)).statistics_posterior([20.0]), "D01"),
-        (lambda m: th.models.Gamma(summaries=("median",)), "F01"),
-        (lambda m: th.models.Gamma(summaries=()), "F01"),
-        (lambda m: th.models.Gamma(m=1), "D06"),
-        (lambda m: th.models.Gamma(theta_true=50.0), "P09"),
-        (lambda m: th.models.Gamma(overhead=-1.0), "C02"),
+        (lambda m: m.reference_posterior(m.observed(0)), "bad-observation"),
+        (lambda m: m.reference_posterior(np.full(500, -1.0)), "bad-observation"),
+        (lambda m: m.statistics_posterior([500.0]), "bad-observation"),
+        (lambda m: m.statistics_posterior([500.0, np.nan]), "bad-observation"),
+        (lambda m: th.models.Gamma(summaries=("sd",)).statistics_posterior([20.0]), "bad-setting"),
+        (lambda m: th.models.Gamma(summaries=("median",)), "bad-setting"),
+        (lambda m: th.models.Gamma(summaries=()), "bad-setting"),
+        (lambda m: th.models.Gamma(m=1), "bad-setting"),
+        (lambda m: th.models.Gamma(theta_true=50.0), "outside-prior"),
+        (lambda m: th.models.Gamma(overhead=-1.0), "bad-setting"),
     ],
 )
 def test_bad_settings(call, code):

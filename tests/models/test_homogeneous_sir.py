@@ -59,7 +59,8 @@ def test_same_law_as_the_plain_loop(oracles, rng, seed):
 
 
 @pytest.mark.parametrize(
-    ("settings", "code"), [({"population": 1}, "D06"), ({"population": 50.5}, "D06"), ({"k": 0.0}, "P02")]
+    ("settings", "code"),
+    [({"population": 1}, "bad-setting"), ({"population": 50.5}, "bad-setting"), ({"k": 0.0}, "bad-setting")],
 )
 def test_bad_settings(settings, code):
     with pytest.raises(th.ThriftyError) as caught:

@@ -40,7 +40,7 @@ for name in ("Gamma", "HomogeneousSIR", "TemporalSIR", "BernoulliSIR", "Radio"):
     try:
         getattr(th.models, name)
     except MissingExtraError as error:
-        assert error.code == "X01" and "thrifty[models]" in error.fix, error
+        assert error.code == "missing-extra" and "thrifty[models]" in error.fix, error
     else:
         raise SystemExit(f"{name} came without numba")
 """

@@ -100,7 +100,10 @@ def test_observed_has_the_m_of_the_simulations(seed):
     assert model.summary_names[3:] == ("sd_log_m0", "sd_log_m1", "sd_log_m2")
 
 
-@pytest.mark.parametrize(("settings", "code"), [({"m": 1}, "D06"), ({"points": 1}, "D06"), ({"bandwidth": 0.0}, "P02")])
+@pytest.mark.parametrize(
+    ("settings", "code"),
+    [({"m": 1}, "bad-setting"), ({"points": 1}, "bad-setting"), ({"bandwidth": 0.0}, "bad-setting")],
+)
 def test_bad_settings(settings, code):
     with pytest.raises(th.ThriftyError) as caught:
         th.models.Radio(**settings)

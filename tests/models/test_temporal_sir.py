@@ -81,7 +81,12 @@ def test_same_law_as_the_plain_loop_and_not_as_the_inverted_clock(oracles, rng, 
 
 @pytest.mark.parametrize(
     ("settings", "code"),
-    [({"population": 1}, "D06"), ({"population": 10.0}, "D06"), ({"bins": 0}, "D06"), ({"theta_true": (0.5,)}, "D06")],
+    [
+        ({"population": 1}, "bad-array"),
+        ({"population": 10.0}, "bad-setting"),
+        ({"bins": 0}, "bad-setting"),
+        ({"theta_true": (0.5,)}, "bad-setting"),
+    ],
 )
 def test_bad_settings(settings, code):
     with pytest.raises(th.ThriftyError) as caught:

@@ -193,7 +193,7 @@ def test_written_whole_or_not_at_all(stages, tmp_path, monkeypatch):
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(StorageError) as caught:
         write(target, stages["empty"])
-    assert caught.value.code == "V06" and "No space left" in caught.value.what
+    assert caught.value.code == "disk-problem" and "No space left" in caught.value.what
     assert target.read_bytes() == before
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
 
@@ -202,7 +202,7 @@ def test_no_campaign_no_report(tmp_path):
     (tmp_path / "nothing").mkdir()
     with pytest.raises(CampaignError) as caught:
         write(tmp_path / "report.html", tmp_path / "nothing")
-    assert caught.value.code == "A02"
+    assert caught.value.code == "no-campaign"
     assert [path.name for path in tmp_path.iterdir()] == ["nothing"]
 
 

@@ -50,7 +50,7 @@ def test_a_posterior_that_cannot_be_written_leaves_its_samples(tmp_path: Path, r
     class Own:
         def save(self, path: Path) -> None:
             path.write_text("half")
-            raise DataError("a function of your own", code="D30")
+            raise DataError("a function of your own", code="code-not-saved")
 
     with pytest.warns(th.ThriftyWarning, match="not kept"):
         assert save_result(tmp_path, example(rng), Own()).posterior_path is None
@@ -64,7 +64,7 @@ def test_no_results_is_no_error(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x" * 65])
 def test_names_lead_nowhere_else(tmp_path: Path, rng: np.random.Generator, name: str):
-    with pytest.raises(DataError, match="P06"):
+    with pytest.raises(DataError, match="bad-name"):
         example(rng, name=name)
 
 
@@ -76,7 +76,7 @@ def test_a_changed_number_is_noticed(tmp_path: Path, rng: np.random.Generator):
         broken = bytearray(whole)
         broken[len(whole) // 2] ^= 1
         path.write_bytes(broken)
-        with pytest.raises(DataError, match=r"D20.*not what was written"):
+        with pytest.raises(DataError, match=r"bad-file.*not what was written"):
             read_results(tmp_path)
         path.write_bytes(whole)
     assert len(read_results(tmp_path)) == 1
@@ -90,7 +90,7 @@ def test_a_changed_number_is_noticed(tmp_path: Path, rng: np.random.Generator):
 def test_a_strange_description_is_refused(tmp_path: Path, rng: np.random.Generator, about: str):
     save_result(tmp_path, example(rng))
     (tmp_path / "infer" / "abc" / "result.json").write_text(about)
-    with pytest.raises(DataError, match="D20"):
+    with pytest.raises(DataError, match="bad-file"):
         read_results(tmp_path)
 
 

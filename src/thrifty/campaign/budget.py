@@ -51,7 +51,7 @@ class Price:
         amount, unit = _split(money, "price")
         of, seconds = _time_unit(time.strip())
         if not slash or not unit or seconds is None or not amount > 0:
-            raise ConfigError(f'price {text!r} is not of the form "0.05 eur/cpu-h"', code="C07")
+            raise ConfigError(f'price {text!r} is not of the form "0.05 eur/cpu-h"', code="bad-price")
         return cls(amount / seconds, unit, "cpu" if of == "cpu" else "wall")
 
 
@@ -81,9 +81,9 @@ class Budget:
         """
         amount, word = _split(text, "budget")
         if not word:
-            raise ConfigError(f"budget {text!r} has no unit", code="F03", fix=_EXAMPLES)
+            raise ConfigError(f"budget {text!r} has no unit", code="bad-amount", fix=_EXAMPLES)
         if not (np.isfinite(amount) and amount > 0):
-            raise ConfigError(f"budget {text!r} must be above 0", code="F03", fix=_EXAMPLES)
+            raise ConfigError(f"budget {text!r} must be above 0", code="bad-amount", fix=_EXAMPLES)
         of, seconds = _time_unit(word)
         if seconds is not None:
             return cls(amount * seconds, of, 1.0, text)
@@ -91,10 +91,10 @@ class Budget:
             return cls(amount, "reported", 1.0, text)
         if price is None:
             raise ConfigError(
-                f"budget {text!r}: unit {word!r} needs a price", code="C07", fix=f'price="0.05 {word}/cpu-h"'
+                f"budget {text!r}: unit {word!r} needs a price", code="bad-price", fix=f'price="0.05 {word}/cpu-h"'
             )
         if price.unit != word:
-            raise ConfigError(f"budget {text!r} is in {word}, the price in {price.unit}", code="C07")
+            raise ConfigError(f"budget {text!r} is in {word}, the price in {price.unit}", code="bad-price")
         return cls(amount, price.of, price.per_second, text)
 
     def words(self, value: float) -> str:
@@ -121,7 +121,7 @@ def seconds(text: str | float, label: str = "deadline") -> float:
         amount, word = _split(text, label)
     of, factor = _time_unit(word)
     if factor is None or of == "cpu" or not amount > 0:
-        raise ConfigError(f"{label} {text!r} is not a time", code="F03", fix='examples: "40 min", "12 h"')
+        raise ConfigError(f"{label} {text!r} is not a time", code="bad-amount", fix='examples: "40 min", "12 h"')
     return amount * factor
 
 
@@ -130,7 +130,7 @@ def _split(text: object, label: str) -> tuple[float, str]:
     try:
         return float(match[1]), match[2] or ""  # type: ignore[index]
     except (TypeError, ValueError):
-        raise ConfigError(f"{label} {text!r} is not an amount with a unit", code="F03", fix=_EXAMPLES) from None
+        raise ConfigError(f"{label} {text!r} is not an amount with a unit", code="bad-amount", fix=_EXAMPLES) from None
 
 
 def _time_unit(word: str) -> tuple[Of, float | None]:

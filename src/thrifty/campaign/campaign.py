@@ -164,11 +164,11 @@ class Campaign:
                 the reported unit), of which a fit to prior draws is frozen.
         """
         if (n is None) == (budget is None) or (cap is not None and n is None):
-            raise ConfigError("plan by n= (with cap= at will) or by budget=, one of them", code="F03")
+            raise ConfigError("plan by n= (with cap= at will) or by budget=, one of them", code="conflicting-settings")
         if n is not None:
             check_count(n, "plan")
         if penalty is not None and mixture is not None:
-            raise ConfigError("give penalty= or mixture=, not both", code="G05")
+            raise ConfigError("give penalty= or mixture=, not both", code="conflicting-settings")
         with self.session.writing() as (store, settings):
             return self.session.planner(store, settings).plan(
                 n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit

@@ -64,12 +64,14 @@ class Command:
     def __post_init__(self) -> None:
         if isinstance(self.arguments, str) or not self.arguments:
             raise SimulatorError(
-                f"arguments must be a list, got {self.arguments!r}", code="S09", fix='th.Command(["./model", "{beta}"])'
+                f"arguments must be a list, got {self.arguments!r}",
+                code="bad-command",
+                fix='th.Command(["./model", "{beta}"])',
             )
         if not callable(self.output) and self.output not in PARSERS:
-            raise SimulatorError(f"output must be one of {', '.join(PARSERS)} or a function", code="S11")
+            raise SimulatorError(f"output must be one of {', '.join(PARSERS)} or a function", code="bad-command")
         if self.file is not None and (os.path.isabs(self.file) or ".." in Path(self.file).parts):
-            raise SimulatorError(f"file {self.file!r} must lie in the working directory of the run", code="S11")
+            raise SimulatorError(f"file {self.file!r} must lie in the working directory of the run", code="bad-command")
         arguments = [_executable(str(self.arguments[0])), *(_absolute(str(a)) for a in self.arguments[1:])]
         object.__setattr__(self, "arguments", tuple(arguments))
         object.__setattr__(self, "names", tuple(self.names))
@@ -98,7 +100,7 @@ class Command:
             if self.file is not None:
                 path = Path(folder) / self.file
                 if not path.is_file():
-                    raise SimulatorError(f"{self._label} wrote no {self.file}", code="S11")
+                    raise SimulatorError(f"{self._label} wrote no {self.file}", code="bad-output")
                 source = path.read_bytes()
             if callable(self.output):
                 return self.output(stdout.decode("utf-8", "replace"), Path(folder))
@@ -117,14 +119,14 @@ class Command:
             fields = self._fields()
         except ValueError as error:
             raise SimulatorError(
-                f"arguments cannot be filled in: {error}", code="S09", fix="write {{ for a brace"
+                f"arguments cannot be filled in: {error}", code="bad-command", fix="write {{ for a brace"
             ) from None
         unknown = [name for name in fields if self.names and name not in self.names and not name.isdigit()]
         odd = [name for name in fields if not (name.isidentifier() or name.isdigit())]
         if unknown or odd:
             raise SimulatorError(
                 f"the command asks for {(unknown or odd)[0]!r}; parameters: {', '.join(self.names) or 'unnamed'}",
-                code="S09",
+                code="bad-command",
             )
 
     def _filled(self, theta: Array, seed: int) -> list[str]:
@@ -134,7 +136,7 @@ class Command:
         try:
             return [_fill(argument, {**values, "seed": str(seed)}) for argument in self.arguments]
         except KeyError as missing:
-            raise SimulatorError(f"no parameter named {missing} for the command", code="S09") from None
+            raise SimulatorError(f"no parameter named {missing} for the command", code="bad-command") from None
 
     def _execute(self, arguments: list[str], folder: Path) -> bytes:
         alone = not _in_worker()  # a session of its own keeps Ctrl-C away
@@ -169,7 +171,9 @@ class Command:
         last = text.splitlines()[-1] if text else "nothing on stderr"
         if code < 0:
             return ProgramCrashError(f"{self._label} was killed by {_signal_name(-code)}; stderr: {text or last}")
-        return SimulatorError(f"{self._label} exited with {code}; last stderr line: {last!r}\n{text}", code="S10")
+        return SimulatorError(
+            f"{self._label} exited with {code}; last stderr line: {last!r}\n{text}", code="simulator-failed"
+        )
 
 
 def _fill(argument: str, values: dict[str, str]) -> str:
@@ -188,8 +192,10 @@ def _executable(name: str) -> str:
         return os.path.abspath(found)
     if os.path.exists(name):
         mode = os.stat(name).st_mode & 0o777
-        raise SimulatorError(f"{name!r} is not executable (mode {mode:04o})", code="S09", fix=f"chmod +x {name}")
-    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path)", code="S09")
+        raise SimulatorError(
+            f"{name!r} is not executable (mode {mode:04o})", code="bad-command", fix=f"chmod +x {name}"
+        )
+    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path)", code="bad-command")
 
 
 def _absolute(argument: str) -> str:

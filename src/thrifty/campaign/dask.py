@@ -77,13 +77,13 @@ class Dask:
     def __init__(self, where: str | int = 2, *, bundle_seconds: float = 2.0) -> None:
         if isinstance(where, bool) or not isinstance(where, str | int) or (isinstance(where, int) and where < 1):
             raise ConfigError(
-                f"th.Dask({where!r}): expected the address of a scheduler, or a number of workers", code="F06"
+                f"th.Dask({where!r}): expected the address of a scheduler, or a number of workers", code="bad-setting"
             )
         try:
             import distributed
         except ImportError:
             raise MissingExtraError(
-                "th.Dask needs dask.distributed", code="X01", fix='pip install "thrifty[dask]"'
+                "th.Dask needs dask.distributed", code="missing-extra", fix='pip install "thrifty[dask]"'
             ) from None
         self._distributed = distributed
         self.where, self.bundle_seconds = where, bundle_seconds
@@ -121,7 +121,7 @@ class Dask:
             self._client = self._distributed.Client(target, set_as_default=False, timeout=PATIENCE)
         except (OSError, TimeoutError) as error:
             raise CampaignError(
-                f"no Dask scheduler at {self.where}: {error}", code="V10", fix="start one: dask scheduler"
+                f"no Dask scheduler at {self.where}: {error}", code="no-cluster", fix="start one: dask scheduler"
             ) from None
         self._seen = time.monotonic()
         self._look()
@@ -201,7 +201,7 @@ class Dask:
     def _gone(self, missing: str) -> CampaignError:
         return CampaignError(
             f"the Dask cluster at {self.where} is gone: no {missing}",
-            code="V10",
+            code="no-cluster",
             why="runs recorded so far are safe",
             fix="start the cluster again and call run() again",
         )

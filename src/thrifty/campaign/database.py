@@ -53,7 +53,7 @@ def explained(folder: Path) -> Iterator[None]:
         if any(word in text for word in DAMAGE):
             raise DamagedStoreError(
                 f"{folder / NAME} is damaged: {text}",
-                code="V03",
+                code="damaged-folder",
                 fix="th.Campaign.mend(folder) keeps what is whole; run() runs the rest again",
             ) from None
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
@@ -62,7 +62,7 @@ def explained(folder: Path) -> Iterator[None]:
             reason = "the disk is full" if shutil.disk_usage(folder).free < FULL and "readonly" not in text else reason
         raise StorageError(
             f"cannot write to {folder}: {reason}",
-            code="V06",
+            code="disk-problem",
             why="runs recorded so far are safe; runs in flight will run again",
             fix="make room and call run() again",
         ) from None
@@ -94,13 +94,13 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
     if version != FORMAT and _recorded_format(db) == FORMAT:
         raise DamagedStoreError(
             f"{folder / NAME} is damaged: its header says format {version}, its own record format {FORMAT}",
-            code="V03",
+            code="damaged-folder",
             fix="th.Campaign.mend(folder) writes the header anew",
         )
     if version > FORMAT:
         raise CampaignError(
             f"store format {version} of {folder} was written by a newer thrifty; this one knows {FORMAT}",
-            code="V04",
+            code="newer-version",
             fix="upgrade thrifty; nothing was changed",
         )
     found = dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
@@ -109,7 +109,7 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
         odd = sorted(set(found) ^ set(SCHEMA)) or sorted(k for k in SCHEMA if found.get(k) != SCHEMA[k])
         raise CampaignError(
             f"refusing {folder}: its tables are not those of a campaign ({', '.join(odd)[:200]})",
-            code="V07",
+            code="untrusted-folder",
             why="a foreign table, view or trigger could change what is read or written",
             fix="if this is damage: th.Campaign.mend(folder) keeps the rows that are whole, in a new file",
         )

@@ -106,7 +106,7 @@ class Driver:
         if ok.sum() >= 10 and np.ptp(table.x[ok].reshape(int(ok.sum()), -1), axis=0).max() == 0:
             raise SimulatorError(
                 f"output is identical for all {int(ok.sum())} pilots",
-                code="S08",
+                code="constant-output",
                 why="nothing can be learned from it",
                 fix="does the simulator read its parameters and its rng?",
             )
@@ -134,7 +134,7 @@ class Driver:
         if ending == "timeout" and late is not None:
             raise CampaignError(
                 f"run {late.index} passed the time limit ({late.error}) and on_timeout is 'stop'",
-                code="V08",
+                code="time-limit-passed",
                 fix="run() again with lazy, extend, restrict or weight, or a longer limit",
             )
         table, log_weights = self.weigh()

@@ -45,7 +45,7 @@ class FailureMap:
         """Learn from a table, of a campaign or made in memory."""
         done = sims.status != "pending"
         if not done.any():
-            raise CampaignError("no run has finished yet", code="A04", fix="c.pilot(200)")
+            raise CampaignError("no run has finished yet", code="no-runs-yet", fix="c.pilot(200)")
         theta, finished = sims.theta[done], sims.status[done] == "ok"
         names = tuple(sims.names) or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
         return cls(theta, finished, FinishModel.fit(theta, finished), names)
@@ -71,7 +71,7 @@ class FailureMap:
         """
         unknown = [name for name in names if name not in self.names]
         if unknown or len(names) > 2:
-            raise ConfigError(f"grid{names}: expected one or two of {', '.join(self.names)}", code="F12")
+            raise ConfigError(f"grid{names}: expected one or two of {', '.join(self.names)}", code="bad-name")
         columns = [self.names.index(name) for name in names] or self.movers()
         axes = [np.linspace(self.theta[:, c].min(), self.theta[:, c].max(), points) for c in columns]
         mesh = np.meshgrid(*axes, indexing="ij")

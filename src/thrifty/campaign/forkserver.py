@@ -71,7 +71,7 @@ def start_forkserver() -> None:
             raise
         raise ConfigError(
             f"the temporary folder {tempfile.gettempdir()} is too deep for the sockets that workers are reached by",
-            code="F11",
+            code="bad-setting",
             why="the path of a socket may have about a hundred characters",
             fix="TMPDIR=/tmp, or another short one",
         ) from None

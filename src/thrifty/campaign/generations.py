@@ -102,7 +102,7 @@ class Generations:
             raise CampaignError(
                 f"generation {self._block} of {self.campaign.folder} has {block['n']} draws of another proposal"
                 f" ({n} were asked for)",
-                code="A01",
+                code="other-settings",
                 why="the folder was made with other settings, another observation or another seed",
                 fix="use the settings it was made with, or a new folder",
             )

@@ -57,7 +57,7 @@ def check_same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     if words:
         raise ConfigError(
             f"{folder} was made with other settings ({'; '.join(words)})",
-            code="A01",
+            code="other-settings",
             why="runs made under different settings cannot be mixed",
             fix="use a new folder, or the settings it was made with",
         )
@@ -77,7 +77,7 @@ class StoredPrior:
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Not possible: a folder holds no code."""
         raise ConfigError(
-            "this folder was opened without its prior", code="A05", fix="th.Campaign(folder, simulator, prior)"
+            "this folder was opened without its prior", code="read-only", fix="th.Campaign(folder, simulator, prior)"
         )
 
     def log_prob(self, theta: Any) -> Array:

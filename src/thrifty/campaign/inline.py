@@ -41,7 +41,7 @@ class Inline:
         if any(task.limit is not None for task in tasks):
             raise ConfigError(
                 "time_limit needs worker processes: a run in this process cannot be ended",
-                code="F05",
+                code="conflicting-settings",
                 fix="use workers=2, or leave the limit out",
             )
         self._waiting.append(tasks)

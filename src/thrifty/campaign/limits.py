@@ -47,17 +47,19 @@ class TimeLimit:
 
     def __post_init__(self) -> None:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds < np.inf:
-            raise ConfigError(f"time_limit must be a number of seconds above 0, got {self.seconds!r}", code="F05")
+            raise ConfigError(
+                f"time_limit must be a number of seconds above 0, got {self.seconds!r}", code="bad-setting"
+            )
         if self.on_timeout not in POLICIES:
             got = "is not set" if self.on_timeout is None else f"= {self.on_timeout!r} is not known"
             raise ConfigError(
                 f"time_limit = {self.seconds:g} s, but on_timeout {got}",
-                code="F05",
+                code="conflicting-settings",
                 why="dropping slow runs biases the posterior",
                 fix=f"choose one of {', '.join(POLICIES)}; lazy is unbiased and needs no assumption",
             )
         if not 0 < self.share <= 1:
-            raise ConfigError(f"the lazy share must lie in (0, 1], got {self.share}", code="F05")
+            raise ConfigError(f"the lazy share must lie in (0, 1], got {self.share}", code="bad-setting")
 
     def seconds_for(self, *, seed: int, index: int) -> float | None:
         """The limit of one index: None for the lazy share that runs to its end."""
@@ -71,7 +73,9 @@ def checked_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit
     if time_limit is None:
         if on_timeout is not None:
             raise ConfigError(
-                f"on_timeout = {on_timeout!r} without a time_limit", code="F05", fix="give time_limit=..."
+                f"on_timeout = {on_timeout!r} without a time_limit",
+                code="conflicting-settings",
+                fix="give time_limit=...",
             )
         return None
     return TimeLimit(time_limit, on_timeout)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ class FolderLock:
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
-            raise StorageError(f"cannot write to {self.path.parent}: {error.strerror}", code="V06") from None
+            raise StorageError(f"cannot write to {self.path.parent}: {error.strerror}", code="disk-problem") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -34,11 +34,14 @@ class FolderLock:
                 os.close(file)
                 raise FolderInUseError(
                     f"{self.path.parent} is in use by {owner}",
-                    code="V01",
+                    code="folder-in-use",
                     why="two drivers would run the same simulations twice",
                     fix="wait for it, or watch it: Campaign.open(folder).status()",
                 ) from None
-            warn(f"[V06] {self.path.parent}: this file system has no locks ({error.strerror}); start one driver only")
+            warn(
+                f"[disk-problem] {self.path.parent}: this file system has no locks ({error.strerror});"
+                " start one driver only"
+            )
         self._file = file
         with contextlib.suppress(OSError):  # who holds it, for the message; a full disk must not stop us here
             note = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}

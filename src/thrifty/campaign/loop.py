@@ -223,7 +223,7 @@ def all_failed(statuses: Counter[str], first_error: str, *, which: str = "first"
     last = lines[0] if lines[0].startswith("[") else lines[-1]  # our messages begin with what is wrong, others end so
     return SimulatorError(
         f"{total} of the {which} {total} runs failed ({causes}); nothing more was started. {which.title()}: {last}",
-        code="S06",
+        code="simulator-failed",
         why="a simulator that always fails is broken, not unlucky",
         fix="try it in this process: simulator(theta, np.random.default_rng(0)), or engine=th.Inline()",
     )

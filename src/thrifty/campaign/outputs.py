@@ -19,7 +19,7 @@ def read_json(data: bytes, source: str) -> Output:
     """Numbers, a list of numbers, or {"x": [...], "cost": ...}; the last line counts if the whole is not JSON."""
     text = data.decode("utf-8", "replace").strip()
     if not text:
-        raise SimulatorError(f"{source} is empty", code="S11")
+        raise SimulatorError(f"{source} is empty", code="bad-output")
     for attempt in (text, text.splitlines()[-1]):
         try:
             value: Any = json.loads(attempt)
@@ -27,12 +27,14 @@ def read_json(data: bytes, source: str) -> Output:
             continue
         if isinstance(value, dict):
             if "x" not in value:
-                raise SimulatorError(f'{source}: an object without "x": {sorted(value)}', code="S11")
+                raise SimulatorError(f'{source}: an object without "x": {sorted(value)}', code="bad-output")
             return Output(value["x"], cost=value.get("cost"))
         return Output(value)
     line = text.splitlines()[0][:80]
     raise SimulatorError(
-        f"{source} line 1 is not JSON: {line!r}", code="S13", fix="print logs to stderr, or use file= for the output"
+        f"{source} line 1 is not JSON: {line!r}",
+        code="bad-output",
+        fix="print logs to stderr, or use file= for the output",
     )
 
 
@@ -42,13 +44,15 @@ def read_csv(data: bytes, source: str) -> Output:
     if rows and not any(_is_number(cell) for cell in rows[0]):
         rows = rows[1:]
     if not rows:
-        raise SimulatorError(f"{source} holds no numbers", code="S11")
+        raise SimulatorError(f"{source} holds no numbers", code="bad-output")
     for i, row in enumerate(rows):
         for j, cell in enumerate(row):
             if not _is_number(cell):
-                raise SimulatorError(f"{source} line {i + 1} column {j + 1} {cell[:30]!r} is not a number", code="S11")
+                raise SimulatorError(
+                    f"{source} line {i + 1} column {j + 1} {cell[:30]!r} is not a number", code="bad-output"
+                )
     if len({len(row) for row in rows}) > 1:
-        raise SimulatorError(f"{source}: lines of {sorted({len(row) for row in rows})} values", code="S11")
+        raise SimulatorError(f"{source}: lines of {sorted({len(row) for row in rows})} values", code="bad-output")
     table = np.array(rows, dtype=np.float64)
     return Output(table.ravel() if 1 in table.shape else table)
 
@@ -58,7 +62,7 @@ def read_npy(data: bytes, source: str) -> Output:
     try:
         return Output(np.load(io.BytesIO(data), allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
-        raise SimulatorError(f"{source} is not an array of numbers: {error}", code="S11") from None
+        raise SimulatorError(f"{source} is not an array of numbers: {error}", code="bad-output") from None
 
 
 def _is_number(cell: str) -> bool:

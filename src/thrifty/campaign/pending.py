@@ -63,7 +63,7 @@ class Pending:
         if damaged:
             raise DamagedStoreError(
                 f"{len(damaged)} planned runs of {store.folder} fail their checksum (first {damaged[0]})",
-                code="V03",
+                code="damaged-folder",
                 fix="verify(repair=True) draws them again",
             )
         order = np.argsort(~admitted[:n], kind="stable")

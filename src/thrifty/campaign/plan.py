@@ -74,7 +74,7 @@ def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
     if len(theta) < needed:
         raise CostError(
             f"{len(theta)} finished pilot runs for {theta.shape[1]} parameters; need at least {needed}",
-            code="C03",
+            code="too-few-pilots",
             fix=f"pilot({10 * theta.shape[1]}) or more",
         )
     return fit_cost(theta, cost, unit=unit)
@@ -89,7 +89,9 @@ def frozen(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
         return cost
     if not callable(cost):
         raise CostError(
-            f"cost = {cost!r} is neither a fitted cost nor a function", code="C01", fix="cost=th.fit_cost(theta, cost)"
+            f"cost = {cost!r} is neither a fitted cost nor a function",
+            code="bad-cost",
+            fix="cost=th.fit_cost(theta, cost)",
         )
     theta = np.asarray(prior.sample(TABULATED, np.random.default_rng(0)), dtype=np.float64)
     return fit_cost(theta, priced(cost, theta), unit=unit)
@@ -121,7 +123,7 @@ def self_check(proposal: CostAware | None, *, seed: int) -> float:
     if not p > SELF_CHECK:
         raise SelfCheckError(
             f"weighted draws do not reproduce the prior (p = {p:.1g})",
-            code="G06",
+            code="self-check-failed",
             why="draws and weights disagree; every posterior would be wrong",
             fix="nothing was run; check prior.sample against prior.log_prob, or report this",
         )

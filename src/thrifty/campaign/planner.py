@@ -96,7 +96,7 @@ class Planner:
             raise CampaignError(
                 f"draws of {'the prior' if proposal is None else 'a proposal'} would be committed as part {part},"
                 f" which is {self.store.parts()[part][0]!r}",
-                code="A01",
+                code="other-settings",
                 why="their weights would be those of another distribution, and every posterior wrong",
                 fix="nothing was committed; a new folder can have both",
             )
@@ -180,7 +180,7 @@ class Planner:
         if spent >= budget.amount:
             raise ConfigError(
                 f"budget {budget.text!r} is below what {_so_far(table)} took already ({budget.words(spent)})",
-                code="F04",
+                code="budget-too-small",
                 fix="a larger budget, or fewer pilots",
             )
         kind, _ = cost_kind(self.settings, self.price)

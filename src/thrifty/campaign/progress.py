@@ -25,7 +25,7 @@ EVERY = {"bar": 0.2, "plain": 30.0, "json": 1.0}  # seconds: a terminal is watch
 def watcher(mode: ProgressMode, *, tally: Tally, stream: TextIO | None = None) -> Watching:
     """The watcher for a mode; "auto" is a bar in a terminal and plain lines elsewhere."""
     if mode not in ("auto", "quiet", "plain", "bar", "json"):
-        raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="F10")
+        raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="bad-setting")
     target: TextIO = stream if stream is not None else sys.stderr
     if mode == "auto":
         mode = "bar" if target.isatty() else "plain"

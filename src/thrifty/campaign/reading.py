@@ -86,7 +86,7 @@ def read_table(store: Store, *, dim: int, outputs: bool = True) -> Table:
         shown = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
         raise DamagedStoreError(
             f"{len(bad)} records of {store.folder} fail their checksum (indices {shown})",
-            code="V03",
+            code="damaged-folder",
             why="a changed value would be used as if it had been simulated",
             fix="verify(repair=True) runs them again",
         )
@@ -188,7 +188,9 @@ def known_shape(store: Store) -> Shape:
             frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
     shape = tuple(frozen)
     if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):
-        raise DamagedStoreError(f"{store.folder}: outputs of shape {shape} are beyond any limit", code="V07")
+        raise DamagedStoreError(
+            f"{store.folder}: outputs of shape {shape} are beyond any limit", code="untrusted-folder"
+        )
     return shape
 
 

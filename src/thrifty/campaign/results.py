@@ -30,7 +30,7 @@ def to_simulations(
 ) -> Simulations:
     """`Simulations` from a read table; refuses missing runs and too much failed prior mass."""
     if pool is None or not table.done.any():
-        raise CampaignError("no run has finished yet", code="A04", fix="c.pilot(200), c.plan(n=5000), c.run()")
+        raise CampaignError("no run has finished yet", code="no-runs-yet", fix="c.pilot(200), c.plan(n=5000), c.run()")
     _check_complete(table, predicted, unit=unit, allow_incomplete=allow_incomplete)
     factor = limit_factor(table)
     log_weights = pool.log_weight(table.theta) + factor
@@ -58,7 +58,7 @@ def _check_complete(table: Table, predicted: Array, *, unit: str, allow_incomple
     if not allow_incomplete:
         raise CampaignError(
             f"{int(missing.sum()):,} planned runs{size} are missing",
-            code="V09",
+            code="unfinished-runs",
             why="what finished first is cheaper than the rest: the posterior would be biased towards cheap parameters",
             fix="c.run() finishes them; simulations(allow_incomplete=True) shows what there is",
         )
@@ -76,7 +76,7 @@ def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...],
     raise QualityGateError(
         f"{int(failed.sum()):,} of {int(table.done.sum()):,} runs failed ({words})"
         f"{', ' + where if where else ''}: {100 * mass:.1f} % of prior mass, more than {100 * max_failed:g} %",
-        code="Q01",
+        code="too-many-failures",
         why="the posterior would be conditional on finishing",
         fix=f"mend the simulator, or accept it: simulations(max_failed={max(0.05, round(1.2 * mass, 2)):g})",
     )

@@ -125,14 +125,18 @@ def _realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array,
     ]
     shapes = {x.shape for x, _ in parts}
     if len(shapes) > 1:
-        raise SimulatorError(f"the {job.m} realisations have shapes {sorted(shapes)}", code="S05")
+        raise SimulatorError(f"the {job.m} realisations have shapes {sorted(shapes)}", code="bad-output")
     return np.stack([x for x, _ in parts]), float(np.sum([cost for _, cost in parts]))
 
 
 def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
     if x.nbytes > limit:
         size, most = x.nbytes / 2**20, limit / 2**20
-        return None, "error", f"[S12] output of {size:.1f} MB is above the limit of {most:g} MB: return summaries"
+        return (
+            None,
+            "error",
+            f"[bad-output] output of {size:.1f} MB is above the limit of {most:g} MB: return summaries",
+        )
     bad = ~np.isfinite(x)
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
@@ -153,7 +157,7 @@ def _explain(problem: Exception) -> str:
         return str(problem)[:ERROR_CHARACTERS]
     text = "".join(traceback.format_exception(problem)[-8:])
     if isinstance(problem, ValueError) and "read-only" in _words(problem):
-        text += "[S14] theta is read-only, since a changed input would be recorded wrongly: theta = theta.copy()\n"
+        text += "[bad-simulator] theta is read-only: a changed input would be recorded wrongly; theta = theta.copy()\n"
     return text[-ERROR_CHARACTERS:]
 
 

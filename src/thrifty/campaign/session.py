@@ -102,7 +102,7 @@ class Session:
         """Run what is planned; a budget that outlasts its plan gets more draws."""
         if not store.blocks():
             raise CampaignError(
-                f"{self.folder} has no planned runs", code="A04", fix="c.pilot(200), then c.plan(n=5000)"
+                f"{self.folder} has no planned runs", code="no-runs-yet", fix="c.pilot(200), then c.plan(n=5000)"
             )
         planner = self.planner(store, settings)
         budget = planner.budget(settings.get("budget"))
@@ -120,7 +120,7 @@ class Session:
             if len(pending.index) and store.totals()[budget.of] == before and target is None:
                 raise SimulatorError(
                     f"{len(pending.index):,} runs took nothing from the budget of {budget.text!r}",
-                    code="S06",
+                    code="bad-cost",
                     why="the budget would never be used up",
                     fix="return th.Output(x, cost=...) with a cost above 0, or plan(n=...)",
                 )
@@ -137,7 +137,7 @@ class Session:
         """Refuse to run a simulator that is missing, or other than the one the campaign began with."""
         if self.simulator is None:
             raise ConfigError(
-                "this campaign was opened to read", code="A05", fix="th.Campaign(folder, simulator, prior)"
+                "this campaign was opened to read", code="read-only", fix="th.Campaign(folder, simulator, prior)"
             )
         now = fingerprint(self.simulator)
         changed = changes(settings["simulator"], self.simulator)
@@ -147,7 +147,7 @@ class Session:
         if not self.accept_changed:
             raise CampaignError(
                 f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
-                code="V05",
+                code="simulator-changed",
                 why="mixing versions mixes models",
                 fix="use a new folder, or accept_changed=True (recorded in the folder)",
             )

@@ -40,7 +40,7 @@ def write_sidecar(store: Store) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise StorageError(f"cannot write {path}: {error.strerror}", code="V06") from None
+        raise StorageError(f"cannot write {path}: {error.strerror}", code="disk-problem") from None
 
 
 def refuse_lost(folder: Path) -> None:
@@ -51,7 +51,7 @@ def refuse_lost(folder: Path) -> None:
     planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
     raise DamagedStoreError(
         f"the store of {folder} is gone, and with it all results{planned}",
-        code="V03",
+        code="damaged-folder",
         why="nothing was created or changed; "
         + (f"{SIDECAR} is damaged too" if copy is None else f"settings, proposals and plan are whole in {SIDECAR}"),
         fix="put store.sqlite back from a backup"

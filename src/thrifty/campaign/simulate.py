@@ -115,17 +115,17 @@ def _tally(draws: Draws, cost: CostKind) -> Tally:
 def check_settings(*, cost: str, m: int, seed: int) -> None:
     """Settings shared by `simulate` and `Campaign`."""
     if cost not in ("cpu", "wall", "reported"):
-        raise ConfigError(f"cost = {cost!r}, expected 'cpu', 'wall' or 'reported'", code="F07")
+        raise ConfigError(f"cost = {cost!r}, expected 'cpu', 'wall' or 'reported'", code="bad-setting")
     if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise ConfigError(f"m = {m!r} realisations per draw, expected a whole number of at least 1", code="F08")
+        raise ConfigError(f"m = {m!r} realisations per draw, expected a whole number of at least 1", code="bad-setting")
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="F09")
+        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
 
 
 def check_count(n: object, what: str) -> None:
     """A number of runs."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="F11")
+        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="bad-setting")
 
 
 def assemble(
@@ -166,7 +166,7 @@ def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
     if ending == "timeout" and loop.timed_out is not None:
         raise CampaignError(
             f"run {loop.timed_out.index} passed the time limit ({loop.timed_out.error}) and on_timeout is 'stop'",
-            code="V08",
+            code="time-limit-passed",
             fix="choose lazy, extend, restrict or weight, or a longer limit",
         )
     failed = Counter(status for status in sims.status.tolist() if status != "ok")
@@ -187,6 +187,6 @@ def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
 def not_deterministic(index: int) -> str:
     """The message when one index gave two different outputs."""
     return (
-        f"[S07] index {index} was run twice and gave two different outputs: the simulator ignores its seed."
+        f"[ignores-seed] index {index} was run twice and gave two different outputs: the simulator ignores its seed."
         " Use the rng (or seed) passed in; until then a resumed campaign is not bit-identical"
     )

@@ -39,7 +39,7 @@ def call_style(simulator: Callable[..., Any]) -> Style:
         run = callable(getattr(simulator, "run", None))  # one of thrifty's models, or somebody's like them
         raise SimulatorError(
             f"simulator is {type(simulator).__name__} {simulator!r:.60}, not something to call",
-            code="S03",
+            code="bad-simulator",
             fix="pass its method: model.run" if run else "pass a function simulate(theta, rng), or th.Command([...])",
         )
     style = getattr(simulator, "call_style", None)  # th.Command says so itself
@@ -61,7 +61,7 @@ def call_style(simulator: Callable[..., Any]) -> Style:
         raise SimulatorError(
             f"simulator {name_of(simulator)!r} takes {len(required) + len(keyword)} required arguments ({names});"
             " simulate(theta), simulate(theta, rng) or simulate(theta, seed) expected",
-            code="S03",
+            code="bad-simulator",
             fix="wrap it: def simulate(theta, rng): return your_function(theta[0], theta[1], rng)",
         )
     if keyword:
@@ -125,7 +125,7 @@ def as_numbers(value: Any) -> tuple[Array, float]:
         value = value.x
     if value is None or isinstance(value, dict | str | bytes):
         kind = "None" if value is None else f"a {type(value).__name__}"
-        raise SimulatorError(f"simulator returned {kind}", code="S04", fix="return numbers or an array")
+        raise SimulatorError(f"simulator returned {kind}", code="bad-output", fix="return numbers or an array")
     if hasattr(value, "detach"):  # a torch tensor
         value = value.detach().cpu().numpy()
     try:
@@ -136,11 +136,13 @@ def as_numbers(value: Any) -> tuple[Array, float]:
     except (TypeError, ValueError) as error:
         raise SimulatorError(
             f"simulator returned {type(value).__name__} that cannot be read as numbers: {error}",
-            code="S04",
+            code="bad-output",
             fix="return numbers or an array of one shape",
         ) from None
     if x.size == 0:
-        raise SimulatorError(f"simulator returned no numbers (shape {x.shape})", code="S04", fix="return at least one")
+        raise SimulatorError(
+            f"simulator returned no numbers (shape {x.shape})", code="bad-output", fix="return at least one"
+        )
     return np.atleast_1d(x), reported
 
 
@@ -157,7 +159,7 @@ def pack(simulator: Any, *, everything: bool = False) -> bytes:
     except Exception as error:
         raise SimulatorError(
             f"simulator {name_of(simulator)!r} cannot be sent to worker processes: {error}",
-            code="S02",
+            code="cannot-load-simulator",
             why="it holds something that only lives in this process (an open file, a lock, a connection)",
             fix="open it inside the function, or use engine=th.Inline()",
         ) from None

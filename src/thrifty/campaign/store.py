@@ -47,7 +47,7 @@ class Store:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"cannot create {folder}: {error.strerror}", code="V06") from None
+            raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
         with explained(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
@@ -69,7 +69,7 @@ class Store:
             refuse_lost(folder)
             raise CampaignError(
                 f"no campaign at {folder}",
-                code="A02",
+                code="no-campaign",
                 why="nothing was created",
                 fix="check the spelling of the folder",
             )
@@ -87,7 +87,7 @@ class Store:
         """Whether the folder holds a store whose creation was completed."""
         path = folder / NAME
         if path.is_symlink():
-            raise CampaignError(f"refusing {folder}: {NAME} is a link that leads elsewhere", code="V07")
+            raise CampaignError(f"refusing {folder}: {NAME} is a link that leads elsewhere", code="untrusted-folder")
         if not path.is_file() or path.stat().st_size == 0:
             return False
         with explained(folder), contextlib.closing(connect(folder, readonly=True)) as db:
@@ -127,7 +127,7 @@ class Store:
             rows = self.db.execute("SELECT key, value, sum FROM meta").fetchall()
         damaged = [row[0] for row in rows if not intact(row)]
         if damaged:
-            raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="V03")
+            raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="damaged-folder")
         return settings_from([row[:2] for row in rows], self.folder)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
@@ -142,7 +142,7 @@ class Store:
         with explained(self.folder):
             rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
         if any(not intact(row) for row in rows):
-            raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="V03")
+            raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="damaged-folder")
         return parts_from([row[:3] for row in rows], self.folder)
 
     def add_block(
@@ -172,7 +172,7 @@ class Store:
             rows = self.db.execute(f"SELECT {', '.join(BLOCK)}, sum FROM blocks ORDER BY id").fetchall()
             parts = {row[0] for row in self.db.execute("SELECT id FROM parts")}
         if any(not intact(row) for row in rows):
-            raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="V03")
+            raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="damaged-folder")
         return blocks_from([row[:-1] for row in rows], self.folder, parts=parts)
 
     def planned(self) -> int:

@@ -28,7 +28,7 @@ def common_shape(outcomes: Sequence[Outcome]) -> Shape | None:
 def shape_error(shape: Shape, expected: Shape) -> str:
     """What to say about a run whose output has another shape."""
     got, want = (f"{s[0]} values" if len(s) == 1 else f"shape {s}" for s in (shape, expected))
-    return f"[S05] returned {got}, the other runs {want}: all runs must have one shape; pad or summarise"
+    return f"[bad-output] returned {got}, the other runs {want}: all runs must have one shape; pad or summarise"
 
 
 def columns(

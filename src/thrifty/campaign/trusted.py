@@ -25,7 +25,7 @@ def odd(folder: Path | None, what: str) -> DamagedStoreError:
     """The one error for all of them."""
     return DamagedStoreError(
         f"refusing {folder or 'the folder'}: {what}",
-        code="V07",
+        code="untrusted-folder",
         why="its checksum is right, but thrifty writes no such value",
         fix="if this is damage: th.Campaign.mend(folder) keeps the rows that are right, in a new file",
     )
@@ -90,7 +90,7 @@ def settings_from(rows: Sequence[tuple[str, str]], folder: Path) -> dict[str, An
         found = {key: json.loads(value) for key, value in rows}
     missing = [key for key in ("seed", "prior", "cost", "m", "simulator") if key not in found]
     if missing:
-        raise DamagedStoreError(f"settings {missing} of {folder} are gone", code="V03")
+        raise DamagedStoreError(f"settings {missing} of {folder} are gone", code="damaged-folder")
     for key, right in _SETTINGS.items():
         if key in found and not right(found[key]):
             raise odd(folder, f"setting {key!r} is {json.dumps(found[key])[:60]}")

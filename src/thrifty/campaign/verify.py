@@ -87,7 +87,7 @@ def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
     finally:
         store.close()
     if left["plan"] or left["runs"]:
-        raise DamagedStoreError(f"{folder} cannot be mended: {left}", code="V03")
+        raise DamagedStoreError(f"{folder} cannot be mended: {left}", code="damaged-folder")
     runs = tuple(sorted({*found.damaged_runs, *again["runs"]}))
     plan = tuple(sorted({*found.damaged_plan, *again["plan"]}))
     return Verification(str(folder), runs, plan, found.file, repaired=True)
@@ -97,7 +97,7 @@ def mend(folder: Path, prior: Prior | None = None) -> Verification:
     """Repair a folder that may be too damaged to be opened; settings come from `frozen.json` where they must."""
     if not (folder / NAME).is_file() and read_sidecar(folder) is None:
         refuse_lost(folder)
-        raise CampaignError(f"no campaign at {folder}", code="A02", why="nothing was created")
+        raise CampaignError(f"no campaign at {folder}", code="no-campaign", why="nothing was created")
     with FolderLock(folder):
         return verify(folder, prior if prior is not None else _kept_prior(folder), repair=True)
 
@@ -107,7 +107,9 @@ def _kept_prior(folder: Path) -> Prior:
     kept = {key: json.loads(value) for key, value, _ in copy["meta"]} if copy is not None else {}
     if "prior" not in kept:
         raise DamagedStoreError(
-            f"frozen.json of {folder} is missing or damaged", code="V03", fix="th.Campaign.mend(folder, prior)"
+            f"frozen.json of {folder} is missing or damaged",
+            code="damaged-folder",
+            fix="th.Campaign.mend(folder, prior)",
         )
     return readable_prior(None, kept["prior"])
 
@@ -120,7 +122,7 @@ def _look(folder: Path, dim: int) -> Verification:
     except CampaignError as error:
         # A table that is not ours: salvage reads nothing but tables declared exactly as ours, and row by row what
         # its checksum vouches for. So the refusal to open it need not be a refusal to mend it.
-        if error.code != "V07":
+        if error.code != "untrusted-folder":
             raise
         return Verification(str(folder), file=error.what)
     try:
@@ -148,7 +150,7 @@ def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
         if kind not in ("prior", "cost_aware"):
             raise DamagedStoreError(
                 f"{len(rows):,} draws of {store.folder} cannot be made again: they were chosen by a method ({kind})",
-                code="V03",
+                code="damaged-folder",
                 why="they depend on results that are lost",
                 fix="restore the folder from a backup, or begin again in a new one",
             )
@@ -176,7 +178,7 @@ def _salvage(folder: Path) -> None:
     if copy is None:
         raise CampaignError(
             f"{folder / NAME} is broken and frozen.json beside it is missing or damaged too",
-            code="V03",
+            code="damaged-folder",
             fix="restore the folder from a backup",
         )
     planned = sum(row[3] for row in copy["blocks"])

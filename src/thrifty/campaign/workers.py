@@ -40,7 +40,7 @@ class Processes:
 
     def __init__(self, n: int = 2) -> None:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise ConfigError(f"workers = {n!r}, expected a whole number of at least 1", code="F06")
+            raise ConfigError(f"workers = {n!r}, expected a whole number of at least 1", code="bad-setting")
         cores = os.cpu_count() or 1
         if n > 4 * cores:
             warn(f"workers = {n} on {cores} cores: runs will share cores, and wall times will be longer")
@@ -156,7 +156,7 @@ class Processes:
         if isinstance(outcomes, str):
             raise SimulatorError(
                 f"simulator {self._name!r} cannot be rebuilt in a worker process: {outcomes}",
-                code="S01",
+                code="cannot-load-simulator",
                 fix="make its module importable (PYTHONPATH), or define the function in the script itself",
             )
         slot.early_deaths = 0
@@ -168,7 +168,9 @@ class Processes:
         task, elapsed = slot.running()
         slot.early_deaths = 0 if task or slot.begun else slot.early_deaths + 1
         if slot.early_deaths >= EARLY_DEATHS:
-            raise SimulatorError(f"{EARLY_DEATHS} workers died before their first run: {problem}", code="S01")
+            raise SimulatorError(
+                f"{EARLY_DEATHS} workers died before their first run: {problem}", code="cannot-load-simulator"
+            )
         killed = getattr(problem, "exitcode", None) == -signal.SIGKILL
         starved = killed and self._memory.killed()
         detail = "killed by the kernel for lack of memory" if starved else _why(problem)

@@ -64,7 +64,7 @@ def _check_unchanged(folder: Path, simulator: Any) -> None:
     if changed:
         raise CampaignError(
             f"the simulator changed since {shown(folder)} began: {'; '.join(changed[:5])}",
-            code="V05",
+            code="simulator-changed",
             why="mixing versions mixes models",
         )
 
@@ -100,7 +100,10 @@ def pilot(session: Session) -> None:
     try:
         campaign.pilot(wanted, **session.driving())
     except SimulatorError as error:
-        if session.new and error.code in ("S06", "S08"):  # made by this very call, and it holds failures only
+        if session.new and error.code in (
+            "simulator-failed",
+            "constant-output",
+        ):  # made by this very call, and it holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
         raise
@@ -112,7 +115,7 @@ def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
     if now.planned <= now.pilots and not allow_incomplete:
         error = CampaignError(
             f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs",
-            code="A04",
+            code="no-runs-yet",
             why=why,
         )
         error.exit_code = 2
@@ -122,7 +125,7 @@ def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
 def check_workers(workers: int | None) -> None:
     """Refuse a number that is none, before anything else is read."""
     if workers is not None and workers < 1:
-        raise ConfigError(f"workers = {workers}, expected at least 1", code="F06")
+        raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
 
 
 def next_run(folder: Path) -> str:

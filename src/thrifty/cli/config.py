@@ -65,7 +65,8 @@ def read_config(path: Path) -> Settings:
     """The settings of a file.
 
     Raises:
-        ConfigError: F01 unknown keys, F02 not TOML, and whatever is wrong with values; `ManyErrors` for several.
+        ConfigError: bad-name for unknown keys, bad-config-file where it is not TOML, and whatever is wrong with values;
+            `ManyErrors` for several.
     """
     text = _text(path)
     try:
@@ -91,18 +92,18 @@ def read_config(path: Path) -> Settings:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST:
-            raise ConfigError(f"{path} is larger than 1 MB: not a configuration", code="F02")
+            raise ConfigError(f"{path} is larger than 1 MB: not a configuration", code="bad-config-file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
             f"no {path.name} in {path.parent.absolute()}",
-            code="F13",
+            code="bad-config-file",
             why="it names the simulator and the prior",
             fix="thrifty init writes one to begin with; or --config FILE",
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"cannot read {path}: {reason}", code="F02") from None
+        raise ConfigError(f"cannot read {path}: {reason}", code="bad-config-file") from None
 
 
 def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> ConfigError:
@@ -111,7 +112,9 @@ def _not_toml(path: Path, text: str, error: tomllib.TOMLDecodeError) -> ConfigEr
     line = int(found[2]) if found and found[2] else len(text.splitlines())
     column = f" column {found[3]}" if found and found[3] else ""
     there = text.splitlines()[line - 1].strip()[:60] if text.strip() else ""
-    return ConfigError(f"{path.name} line {line}{column}: {what[0].lower()}{what[1:]} in {there!r}", code="F02")
+    return ConfigError(
+        f"{path.name} line {line}{column}: {what[0].lower()}{what[1:]} in {there!r}", code="bad-config-file"
+    )
 
 
 def _sections(data: dict[str, Any], problems: Problems) -> dict[str, dict[str, Any]]:
@@ -123,7 +126,7 @@ def _sections(data: dict[str, Any], problems: Problems) -> dict[str, dict[str, A
         if section not in _KEYS:
             problems.unknown(section, section, [*_KEYS, "prior"], kind="section")
         elif not isinstance(values, dict):
-            problems.add(f"{section} must be a section: [{section}]", at=section, code="F12")
+            problems.add(f"{section} must be a section: [{section}]", at=section, code="bad-setting")
         else:
             known[section] = _typed(section, values, problems)
     return known
@@ -139,7 +142,15 @@ def _typed(section: str, values: dict[str, Any], problems: Problems) -> dict[str
         kinds = _KEYS[section][key]
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             words = " or ".join(dict.fromkeys(_WORDS[kind] for kind in kinds))
-            code = "G02" if key == "penalty" else "F06" if key == "workers" else "F03" if key == "budget" else "F12"
+            code = (
+                "bad-penalty"
+                if key == "penalty"
+                else "bad-setting"
+                if key == "workers"
+                else "bad-amount"
+                if key == "budget"
+                else "bad-setting"
+            )
             problems.add(f"{key} = {shown(value)}, expected {words}", at=where, code=code, fix=HINTS.get(key, ""))
             continue
         found[key] = value

@@ -27,18 +27,19 @@ ClickError = typer.BadParameter.__mro__[2]
 FOLDER: ContextVar[str] = ContextVar("folder", default="FOLDER")
 # The library's way out is a line of Python; here it is a command to type.
 _ADVICE = {
-    "A01": "a new folder (thrifty run runs/other), or the settings it was made with (see {folder}/thrifty.toml)",
-    "A02": "thrifty run {folder} makes one; check the spelling",
-    "A04": "thrifty run {folder}",
-    "C03": "[plan] pilot = 60, or more",
-    "Q01": "mend the simulator, or accept it with a larger share: --max-failed 0.2 stands for 20 %",
-    "V01": "wait for it, or watch it: thrifty status {folder} --watch",
-    "V03": "thrifty verify {folder} --repair keeps what is whole; thrifty run {folder} runs the rest again",
-    "V05": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
-    "V06": "make room or choose another folder, then thrifty run {folder}",
-    "V07": "if this is damage: thrifty verify {folder} --repair keeps the rows that are whole",
-    "V08": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
-    "V09": "thrifty run {folder} finishes them; --allow-incomplete uses what there is",
+    "other-settings": "a new folder (thrifty run runs/other), or the settings it was made with"
+    " (see {folder}/thrifty.toml)",
+    "no-campaign": "thrifty run {folder} makes one; check the spelling",
+    "no-runs-yet": "thrifty run {folder}",
+    "too-few-pilots": "[plan] pilot = 60, or more",
+    "too-many-failures": "mend the simulator, or accept it with a larger share: --max-failed 0.2 stands for 20 %",
+    "folder-in-use": "wait for it, or watch it: thrifty status {folder} --watch",
+    "damaged-folder": "thrifty verify {folder} --repair keeps what is whole; thrifty run {folder} runs the rest again",
+    "simulator-changed": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
+    "disk-problem": "make room or choose another folder, then thrifty run {folder}",
+    "untrusted-folder": "if this is damage: thrifty verify {folder} --repair keeps the rows that are whole",
+    "time-limit-passed": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
+    "unfinished-runs": "thrifty run {folder} finishes them; --allow-incomplete uses what there is",
 }
 
 
@@ -46,7 +47,7 @@ def explain(error: BaseException, *, json: bool = False) -> int:
     """Say what happened on stderr (in JSON mode also on stdout); the exit code."""
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ThriftyError):
         place = f"{error.filename}: " if error.filename else ""
-        error = StorageError(f"{place}{error.strerror}", code="V06")
+        error = StorageError(f"{place}{error.strerror}", code="disk-problem")
     if isinstance(error, ThriftyError):
         every = error.errors if isinstance(error, ManyErrors) else (error,)
         for one in every:
@@ -69,7 +70,7 @@ def _print(error: ThriftyError) -> None:
     print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)
 
 
-_KEEP = ("A02", "C03")  # raised by the command line itself with advice of its own
+_KEEP = ("no-campaign", "too-few-pilots")  # raised by the command line itself with advice of its own
 
 
 def _ended(error: ThriftyError, code: int, json: bool) -> int:
@@ -85,9 +86,13 @@ def _usage(error: BaseException, json: bool) -> int:
     what = _usual(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "thrifty"
-    print(clean(f"error[A03]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"), file=sys.stderr, flush=True)
+    print(
+        clean(f"error[bad-command-line]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"),
+        file=sys.stderr,
+        flush=True,
+    )
     if json:
-        print(jsonlib.dumps({"error": "A03", "what": clean(what), "exit": 2}), flush=True)
+        print(jsonlib.dumps({"error": "bad-command-line", "what": clean(what), "exit": 2}), flush=True)
     return 2
 
 

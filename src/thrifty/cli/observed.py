@@ -18,16 +18,16 @@ def read_observed(path: Path) -> Array:
     """The numbers of a file.
 
     Raises:
-        DataError: D01, there is no such file, or something in it is not a number.
+        DataError: bad-observation, there is no such file, or something in it is not a number.
     """
     from thrifty.campaign.outputs import read_csv, read_npy
 
     try:
         if path.stat().st_size > LARGEST:
-            raise DataError(f"{path} is larger than 256 MB: not one observation", code="D01")
+            raise DataError(f"{path} is larger than 256 MB: not one observation", code="bad-observation")
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read the observed data {path}: {error.strerror}", code="D01") from None
+        raise DataError(f"cannot read the observed data {path}: {error.strerror}", code="bad-observation") from None
     try:
         if path.suffix == ".npy":
             return np.asarray(read_npy(data, path.name).x, dtype=np.float64)
@@ -39,7 +39,9 @@ def read_observed(path: Path) -> Array:
             raise
         what = getattr(error, "what", str(error))
         raise DataError(
-            f"observed data: {what}", code="D01", fix="numbers separated by commas, blanks or lines; or .json, .npy"
+            f"observed data: {what}",
+            code="bad-observation",
+            fix="numbers separated by commas, blanks or lines; or .json, .npy",
         ) from None
 
 

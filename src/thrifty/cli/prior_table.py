@@ -43,7 +43,10 @@ def read_prior(table: Any, problems: Problems) -> Prior | None:
     """The prior, or None with the problems noted."""
     if not isinstance(table, dict) or not table:
         problems.add(
-            "no parameters: the section [prior] is missing or empty", at="prior", code="P03", fix=f"theta = {EXAMPLE}"
+            "no parameters: the section [prior] is missing or empty",
+            at="prior",
+            code="bad-prior",
+            fix=f"theta = {EXAMPLE}",
         )
         return None
     before = len(problems.errors)
@@ -65,7 +68,7 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
     with problems.at(where):
         checked_names([name], 1)
     if not isinstance(values, dict):
-        problems.add(f"prior {name!r} must be a table", at=where, code="P03", fix=f"{name} = {EXAMPLE}")
+        problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=f"{name} = {EXAMPLE}")
         return None
     family = values.get("family", "uniform")
     if not isinstance(family, str) or family not in FAMILIES:
@@ -78,10 +81,12 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
         if key not in wanted:
             problems.unknown(where, key, wanted, kind=f"number of a {family} prior")
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            problems.add(f"prior {name!r}: {key} must be a finite number, got {value!r:.40}", at=where, code="P02")
+            problems.add(
+                f"prior {name!r}: {key} must be a finite number, got {value!r:.40}", at=where, code="bad-prior"
+            )
     missing = [key for key in wanted if key not in values]
     if missing:
-        problems.add(f"prior {name!r} ({family}) needs {' and '.join(missing)}", at=where, code="P02")
+        problems.add(f"prior {name!r} ({family}) needs {' and '.join(missing)}", at=where, code="bad-prior")
     if len(problems.errors) > before:
         return None
     numbers = {key: float(values[key]) for key in wanted}
@@ -99,7 +104,7 @@ def _check(name: str, family: str, numbers: dict[str, float]) -> None:
     for key in ("sd", "mean", "median", "shape", "scale", "a", "b"):
         free = family == "truncated" and key == "mean"
         if key in numbers and not free and not numbers[key] > 0:
-            raise PriorError(f"prior {name!r}: {key} must be > 0, got {numbers[key]:g}", code="P02")
+            raise PriorError(f"prior {name!r}: {key} must be > 0, got {numbers[key]:g}", code="bad-prior")
     if family == "truncated":
         Uniform(
             np.array([numbers["low"]]), np.array([numbers["high"]]), names=(name,)

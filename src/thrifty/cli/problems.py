@@ -41,7 +41,7 @@ class Problems:
         known = list(known)
         meant = did_you_mean(name, known)
         fix = "" if meant else f"known here: {', '.join(known)}"
-        self.add(f"unknown {kind} {name!r}.{meant}", at=where, code="F01", fix=fix)
+        self.add(f"unknown {kind} {name!r}.{meant}", at=where, code="bad-name", fix=fix)
 
     @contextmanager
     def at(self, where: str) -> Iterator[None]:

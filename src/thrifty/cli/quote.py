@@ -169,7 +169,7 @@ def _checked(quote: Quote, settings: Settings) -> Quote:
         raise ConfigError(
             f"budget {quote.budget.text!r} is below what {quote.pilot.payers} took already"
             f" ({quote.budget.words(quote.pilot.taken)})",
-            code="F04",
+            code="budget-too-small",
             fix="a larger budget, or a new folder with fewer pilots",
         )
     asked = settings.plan.n

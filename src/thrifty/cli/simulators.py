@@ -22,7 +22,8 @@ def load_simulator(settings: Settings) -> Callable[..., Any]:
     """The function or program that the user's configuration names.
 
     Raises:
-        SimulatorError: S01 cannot be imported, S03 wrong signature, S09 program missing or not executable.
+        SimulatorError: cannot-load-simulator, bad-simulator for a wrong signature, bad-command where the program is
+            missing or not executable.
     """
     from thrifty.campaign.simulator import bound, call_style
 
@@ -64,7 +65,7 @@ def _function(name: str, home: Path) -> Callable[..., Any]:
             known = [key for key, thing in vars(value).items() if callable(thing) and not key.startswith("_")]
             raise SimulatorError(
                 f"cannot import {name!r}: {place} has no {part!r}.{did_you_mean(part, known)}",
-                code="S01",
+                code="cannot-load-simulator",
                 fix=f"it has {', '.join(known[:8])}" if known else f"def {part}(theta, rng): ...",
             )
         value = getattr(value, part)
@@ -77,7 +78,7 @@ def _from_file(name: str, path: Path) -> ModuleType:
         near = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
         raise SimulatorError(
             f"cannot import {name!r}: no file {path}.{did_you_mean(path.name, near)}",
-            code="S01",
+            code="cannot-load-simulator",
             fix="the path is relative to thrifty.toml",
         )
     title = path.stem if path.stem.isidentifier() else "model"
@@ -85,7 +86,7 @@ def _from_file(name: str, path: Path) -> ModuleType:
         title = f"thrifty_model_{title}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
-        raise SimulatorError(f"cannot import {name!r}: Python has no loader for {path}", code="S01")
+        raise SimulatorError(f"cannot import {name!r}: Python has no loader for {path}", code="cannot-load-simulator")
     module = importlib.util.module_from_spec(spec)
     folder = str(path.parent.resolve())
     if folder not in sys.path:
@@ -126,16 +127,17 @@ def _explained(name: str, path: Path) -> Any:
         yield
     except ModuleNotFoundError as error:
         fix = "run from the folder of thrifty.toml, or install it" if error.name else ""
-        raise SimulatorError(f"cannot import {name!r}: {error}", code="S01", fix=fix) from None
+        raise SimulatorError(f"cannot import {name!r}: {error}", code="cannot-load-simulator", fix=fix) from None
     except SyntaxError as error:
         line = f" line {error.lineno}" if error.lineno else ""
         raise SimulatorError(
-            f"cannot import {name!r}: {Path(error.filename or path).name}{line}: {error.msg}", code="S01"
+            f"cannot import {name!r}: {Path(error.filename or path).name}{line}: {error.msg}",
+            code="cannot-load-simulator",
         ) from None
     except Exception as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
         last = frames[-1] if frames else None
         at = f" at {Path(last.filename).name} line {last.lineno} ({(last.line or '').strip()[:60]})" if last else ""
         raise SimulatorError(
-            f"cannot import {name!r}: {type(error).__name__}: {str(error)[:200]}{at}", code="S01"
+            f"cannot import {name!r}: {type(error).__name__}: {str(error)[:200]}{at}", code="cannot-load-simulator"
         ) from None

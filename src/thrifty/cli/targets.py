@@ -58,7 +58,7 @@ def configured(folder: Path | None, config: Path | None) -> Target:
     """The target of a command that runs the simulator: only the user's own file says which."""
     if folder is not None and folder.is_file():
         raise ConfigError(
-            f"{folder} is a file, a run folder was expected", code="A07", fix=f"thrifty run --config {folder}"
+            f"{folder} is a file, a run folder was expected", code="no-campaign", fix=f"thrifty run --config {folder}"
         )
     settings = read_config(config if config is not None else Path(NAME))
     chosen = folder if folder is not None else settings.run.folder
@@ -71,13 +71,16 @@ def existing(folder: Path | None, config: Path | None = None) -> Path:
     chosen = folder if folder is not None else _named(config)
     FOLDER.set(shown(chosen))
     if chosen.is_file():
-        raise ConfigError(f"{chosen} is a file, a run folder was expected", code="A07")
+        raise ConfigError(f"{chosen} is a file, a run folder was expected", code="no-campaign")
     if not (chosen / STORE).exists() and not (chosen / COPY).is_file():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
         meant = did_you_mean(shown(chosen), [shown(chosen.parent / name) for name in near])
         fix = "" if meant else f"thrifty run {shown(chosen)} makes one"
         error = CampaignError(
-            f"no run at {shown(chosen)}.{meant}", code="A02", why="nothing was created", fix=fix or "check the spelling"
+            f"no run at {shown(chosen)}.{meant}",
+            code="no-campaign",
+            why="nothing was created",
+            fix=fix or "check the spelling",
         )
         error.exit_code = 2  # a mistyped name is a mistake of usage, not of a cluster
         raise error
@@ -91,7 +94,9 @@ def _named(config: Path | None) -> Path:
         if Path(STORE).exists():
             return Path()
         raise ConfigError(
-            f"which run? No folder was given and there is no {NAME} here", code="F13", fix="thrifty status runs/main"
+            f"which run? No folder was given and there is no {NAME} here",
+            code="bad-config-file",
+            fix="thrifty status runs/main",
         )
     try:
         section = tomllib.loads(path.read_text(encoding="utf-8")).get("run", {})
@@ -115,7 +120,7 @@ def _check_free(folder: Path) -> None:
     if not names & {STORE, COPY} and names - {"lock"}:
         raise ConfigError(
             f"{shown(folder)} exists and holds other files, but no campaign",
-            code="A06",
+            code="already-exists",
             why="a campaign wants a folder of its own",
             fix="name a new folder: thrifty run runs/first",
         )

@@ -131,7 +131,7 @@ def fit_cost(
         unit: Unit of cost, for display.
 
     Raises:
-        CostError: Costs that are not positive finite numbers (C01), or too few of them (C03).
+        CostError: Costs that are not positive finite numbers (bad-cost), or too few of them (too-few-pilots).
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -158,7 +158,7 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
     if distinct < needed:
         raise CostError(
             f"{distinct} timed parameters for a cost over {theta.shape[1]}; need at least {needed}",
-            code="C03",
+            code="too-few-pilots",
             fix=f"time {4 * needed} prior draws",
         )
     candidates = _candidates(model, distinct, theta.shape[1])
@@ -191,13 +191,13 @@ def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array
     try:
         costs = np.asarray(seconds, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise CostError(f"costs are not numbers: {error}", code="C01") from None
+        raise CostError(f"costs are not numbers: {error}", code="bad-cost") from None
     costs = costs[:, 0] if costs.ndim == 2 and costs.shape[1] == 1 else costs
     if costs.shape != (len(table),):
-        raise CostError(f"costs have shape {costs.shape} for {len(table)} rows of theta", code="C01")
+        raise CostError(f"costs have shape {costs.shape} for {len(table)} rows of theta", code="bad-cost")
     if not np.isfinite(table).all():
         row = int(np.flatnonzero(~np.isfinite(table).all(1))[0])
-        raise CostError(f"theta is not finite at row {row}: {table[row].tolist()}", code="C01")
+        raise CostError(f"theta is not finite at row {row}: {table[row].tolist()}", code="bad-array")
     bad = ~(np.isfinite(costs) & (costs > 0))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
@@ -206,7 +206,7 @@ def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array
         raise CostError(
             f"cost must be positive, but {int(bad.sum())} of {len(costs)} values are not"
             f" ({least}; first {costs[i]:g} at row {i}, theta = {table[i].tolist()})",
-            code="C01",
+            code="bad-cost",
             why="the logarithm of cost is modelled",
             fix="the clock is too coarse or the run failed: time several runs together, or drop failed ones",
         )
@@ -217,17 +217,18 @@ def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
     if isinstance(model, str):
         if model != "auto":
             raise CostError(
-                f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}', code="C10"
+                f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
+                code="bad-setting",
             )
         # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
         degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
         return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
     if isinstance(model, type):
-        raise CostError(f"model {model.__name__} is a class", code="C10", fix=f"call it: th.{model.__name__}()")
+        raise CostError(f"model {model.__name__} is a class", code="bad-setting", fix=f"call it: th.{model.__name__}()")
     if not isinstance(model, Polynomial | GaussianProcess):
         raise CostError(
             f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
-            code="C10",
+            code="bad-setting",
             fix="any other model is welcome as the cost itself: a callable (n, p) -> (n,)",
         )
     return [model]
@@ -294,7 +295,7 @@ def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
     spread = seconds.max() / seconds.min()
     if cost.score < 0.3 and spread > 1.5:
         warn(
-            f"[C05] the cost model explains {max(cost.score, 0):.0%} of the variation of log cost (out of sample)."
+            f"[poor-cost-fit] the cost model explains {max(cost.score, 0):.0%} of the variation of log cost (held out)."
             " Results stay unbiased, savings will be small.\n  fix: time more runs, or give a known cost function",
             stacklevel=4,
         )
@@ -304,13 +305,13 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
     """The cost written by `FittedCost.to_dict`.
 
     Raises:
-        CostError: C09, another format or damaged numbers.
+        CostError: bad-file, another format or damaged numbers.
     """
     try:
         if data["kind"] != "fitted_cost" or data["format"] > FORMAT:
             raise CostError(
                 f"cost format {data.get('format')} of kind {data.get('kind')!r} is not known to this version",
-                code="C09",
+                code="newer-version",
                 fix="upgrade thrifty",
             )
         kinds = {"polynomial": PolynomialFit, "gaussian_process": GaussianProcessFit}
@@ -324,7 +325,7 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CostError):
             raise
-        raise CostError(f"not a saved cost model: {error!r}", code="C09") from None
+        raise CostError(f"not a saved cost model: {error!r}", code="bad-file") from None
 
 
 def load_cost(path: str | os.PathLike[str]) -> FittedCost:
@@ -332,7 +333,7 @@ def load_cost(path: str | os.PathLike[str]) -> FittedCost:
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise CostError(f"cannot read a cost model from {os.fspath(path)!r}: {error}", code="C09") from None
+        raise CostError(f"cannot read a cost model from {os.fspath(path)!r}: {error}", code="bad-file") from None
     if not isinstance(data, dict):
-        raise CostError(f"{os.fspath(path)!r} is not a saved cost model", code="C09")
+        raise CostError(f"{os.fspath(path)!r} is not a saved cost model", code="bad-file")
     return cost_from_dict(data)

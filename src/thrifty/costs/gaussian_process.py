@@ -42,7 +42,7 @@ class GaussianProcess:
 
     def __post_init__(self) -> None:
         if not isinstance(self.inducing, int | np.integer) or self.inducing < 10:
-            raise CostError(f"inducing must be a whole number >= 10, got {self.inducing!r}", code="C10")
+            raise CostError(f"inducing must be a whole number >= 10, got {self.inducing!r}", code="bad-setting")
 
     def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> GaussianProcessFit:
         """Maximise the marginal likelihood, then solve for the mean."""

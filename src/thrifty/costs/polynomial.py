@@ -49,7 +49,7 @@ class Polynomial:
 
     def __post_init__(self) -> None:
         if not isinstance(self.degree, int | np.integer) or not 0 <= self.degree <= 6:
-            raise CostError(f"degree must be a whole number from 0 to 6, got {self.degree!r}", code="C10")
+            raise CostError(f"degree must be a whole number from 0 to 6, got {self.degree!r}", code="bad-setting")
         object.__setattr__(self, "degree", int(self.degree))
 
     def terms(self, dim: int) -> int:

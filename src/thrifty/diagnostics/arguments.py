@@ -20,14 +20,14 @@ def check_posterior(posterior: Any) -> None:
     if isinstance(posterior, Simulations):
         raise DataError(
             "a table of simulations came where the posterior belongs",
-            code="D16",
+            code="bad-posterior",
             fix="the posterior goes first: th.diagnose(posterior, simulations, x_o)",
         )
     sample = getattr(posterior, "sample", None)
     if not callable(sample):
         raise DataError(
             f"{type(posterior).__name__} is no posterior: it has no sample(n, x_o, seed=)",
-            code="D16",
+            code="bad-posterior",
             fix="pass what fit returned, or any object with that method",
         )
     try:
@@ -35,7 +35,7 @@ def check_posterior(posterior: Any) -> None:
     except TypeError as error:
         raise DataError(
             f"the posterior's sample cannot be called as sample(n, x_o, seed=): {error}",
-            code="D16",
+            code="bad-posterior",
             why="draws must be reproducible",
             fix="wrap it; for sbi: def sample(self, n, x_o, *, seed): torch.manual_seed(seed); "
             "return posterior.sample((n,), x=torch.as_tensor(x_o).float()).numpy()",
@@ -49,7 +49,7 @@ def check_simulations(simulations: Any, name: str = "simulations") -> None:
     if not isinstance(simulations, Simulations):
         raise DataError(
             f"{name} must be th.Simulations, got {type(simulations).__name__}",
-            code="D16",
+            code="bad-array",
             fix="the order is posterior, simulations, x_o; th.Simulations.from_arrays(theta=..., x=...) makes a table",
         )
 
@@ -70,13 +70,13 @@ def check_level(level: Any) -> None:
     """Refuse a level that is not a share, such as 95."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
         hint = f"level={level / 100:g}" if isinstance(level, int | float) and 1 < level < 100 else "e.g. level=0.95"
-        raise DataError(f"level must lie between 0 and 1, got {level!r}", code="D11", fix=hint)
+        raise DataError(f"level must lie between 0 and 1, got {level!r}", code="bad-setting", fix=hint)
 
 
 def check_count(value: Any, least: int, name: str) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise DataError(f"{name} must be a whole number >= {least}, got {value!r}", code="D11")
+        raise DataError(f"{name} must be a whole number >= {least}, got {value!r}", code="bad-setting")
 
 
 def log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
@@ -86,7 +86,7 @@ def log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
     except TypeError as error:
         raise DataError(
             f"the posterior's log_prob cannot be called as log_prob(theta, x_o): {error}",
-            code="D16",
+            code="bad-posterior",
             fix="wrap it: def log_prob(self, theta, x_o): ...",
         ) from None
     except ValueError:  # a compiled function does not tell its signature
@@ -95,7 +95,7 @@ def log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
     if values.shape != (len(theta),):
         raise DataError(
             f"the posterior's log_prob gives shape {values.shape} for {len(theta)} rows of theta",
-            code="D06",
+            code="bad-posterior",
             fix=f"return one number a row, shape ({len(theta)},)",
         )
     return values
@@ -108,7 +108,7 @@ def draws_at(posterior: Any, n: int, x: npt.ArrayLike, seed: int, dim: int) -> A
     if values.shape != (n, dim):
         raise DataError(
             f"the posterior's draws have shape {values.shape}, expected {(n, dim)}",
-            code="D06",
+            code="bad-posterior",
             fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
         )
     check_finite(values[None], np.asarray(x, dtype=np.float64)[None])
@@ -122,7 +122,7 @@ def check_finite(draws: Array, x: Array) -> None:
         run = int(np.flatnonzero(bad.any(axis=1))[0])
         raise DataError(
             f"{int(bad.sum())} of {bad.size} posterior draws are NaN or infinite, first at x = {_shown(x[run])}",
-            code="D17",
+            code="bad-posterior",
             why="no rank can be given to a draw that is not a number",
             fix="mend the posterior; a network trained on unscaled or constant statistics gives NaN",
         )
@@ -136,7 +136,7 @@ def check_density(density: Array, x: Array) -> None:
         raise DataError(
             f"{int(bad.sum())} of {bad.size} values of the posterior's log_prob are NaN or +inf, first at x ="
             f" {_shown(x[run])}",
-            code="D17",
+            code="bad-posterior",
             why="a density that is not a number belongs to no region",
             fix="mend log_prob; outside the support it is -inf",
         )

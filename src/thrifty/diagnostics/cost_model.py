@@ -89,14 +89,16 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
     check_simulations(simulations)
     timed = np.isfinite(simulations.cost) & (simulations.cost > 0)
     if timed.sum() < _LEAST:
-        raise DataError(f"{int(timed.sum())} runs with a measured cost; at least {_LEAST} are needed", code="D12")
+        raise DataError(
+            f"{int(timed.sum())} runs with a measured cost; at least {_LEAST} are needed", code="too-few-runs"
+        )
     theta, measured = simulations.theta[timed], simulations.cost[timed]
     predicted = np.asarray(cost(theta), dtype=np.float64)
     if predicted.shape != measured.shape or not (predicted > 0).all():
         raise CostError(
             f"cost(theta) must give {len(theta)} positive numbers; got shape {predicted.shape}"
             f", smallest {predicted.min():g}",
-            code="C02",
+            code="bad-cost",
         )
     ratio = measured / predicted
     ratio = np.minimum(ratio, 3 * np.quantile(ratio, _CAP))

@@ -140,7 +140,9 @@ def diagnose(
         x_o = getattr(study, "x_o", None) if x_o is None else x_o
     if simulations is None or x_o is None:
         raise DataError(
-            "diagnose needs the posterior, its simulations and x_o", code="D01", fix="th.diagnose(p, s, x_o)"
+            "diagnose needs the posterior, its simulations and x_o",
+            code="conflicting-settings",
+            fix="th.diagnose(p, s, x_o)",
         )
     check_posterior(posterior)
     check_simulations(simulations)
@@ -152,7 +154,7 @@ def diagnose(
         raise DataError(
             f"held_out has {held_out.dim} parameters and outputs of shape {held_out.pairs()[1].shape[1:]},"
             f" the simulations {simulations.dim} and {event}",
-            code="D06",
+            code="bad-array",
         )
     varying(some_valid(simulations).x, simulations.x_names)
     notes: list[str] = []

@@ -32,7 +32,7 @@ def coverage(
     settings = {"pairs": pairs, "draws": draws, "density": True, "seed": seed}
     replicates = replicates_of(posterior, simulations, settings)
     if replicates.density is None:
-        raise DataError("coverage needs log densities", code="D11", fix="replicate(..., density=True)")
+        raise DataError("coverage needs log densities", code="bad-setting", fix="replicate(..., density=True)")
     # the share of draws denser than the truth is the level of the region with the truth on its edge
     depth = -replicates.density[:, :, None]
     ranks = uniform_ranks(depth[:, :1], depth[:, 1:], np.random.default_rng(seed))

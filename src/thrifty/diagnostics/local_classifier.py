@@ -111,7 +111,7 @@ def local_c2st(
     replicates = replicates_of(source, runs, settings)
     observed = read_observation(x_o, replicates.x.shape[1:])
     if replicates.draws.shape[1] < 2 * (_RIVALS + 1):
-        raise DataError(f"local_c2st needs at least {2 * (_RIVALS + 1)} draws a pair", code="D11")
+        raise DataError(f"local_c2st needs at least {2 * (_RIVALS + 1)} draws a pair", code="bad-setting")
     rng = np.random.default_rng(seed)
     own = draws_at(posterior, 2 * _AT_X_O, observed, int(rng.integers(2**31)), replicates.theta.shape[1])
     z, centre = _standardise(own[None], None)

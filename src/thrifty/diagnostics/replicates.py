@@ -89,7 +89,7 @@ def replicate(
     if len(theta) < 20:
         raise DataError(
             f"{len(theta)} valid held-out runs; calibration needs at least 20",
-            code="D12",
+            code="too-few-runs",
             fix="keep some runs out of training, e.g. simulations[-500:]",
         )
     chosen, log_weights = _choose(log_weights, pairs, rng)
@@ -100,7 +100,7 @@ def replicate(
     if samples.shape != (len(theta), draws, theta.shape[1]):
         raise DataError(
             f"the posterior's draws have shape {samples.shape[1:]}, expected {(draws, theta.shape[1])}",
-            code="D06",
+            code="bad-posterior",
             fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
         )
     check_finite(samples, x)
@@ -117,7 +117,7 @@ def replicates_of(source: Any, simulations: Simulations | None, settings: dict[s
     if isinstance(source, Replicates):
         return source
     if simulations is None:
-        raise DataError("held-out simulations are needed to calibrate a posterior", code="D12")
+        raise DataError("held-out simulations are needed to calibrate a posterior", code="too-few-runs")
     return replicate(source, simulations, **settings)
 
 

@@ -83,7 +83,7 @@ def misspecification(simulations: Simulations, x_o: npt.ArrayLike) -> Misspecifi
     check_simulations(simulations)
     _, x, log_weights = independent_runs(simulations, np.random.default_rng(0))
     if len(x) < 20:
-        raise DataError(f"{len(x)} valid runs; at least 20 are needed to compare with", code="D12")
+        raise DataError(f"{len(x)} valid runs; at least 20 are needed to compare with", code="too-few-runs")
     observed = read_observation(x_o, x.shape[1:]).ravel()
     x = x.reshape(len(x), -1)
     outside = (observed < x.min(0)) | (observed > x.max(0))

@@ -89,7 +89,7 @@ def local_ess(
     check_simulations(simulations)
     pool = simulations.valid()
     if not len(pool):
-        raise DataError("no valid run in the pool", code="D12")
+        raise DataError("no valid run in the pool", code="too-few-runs")
     observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
     density = log_density(posterior, pool.theta, x_o)
     check_density(density[None], observed[:1])
@@ -114,7 +114,10 @@ def known_prior(posterior: Any, simulations: Simulations, prior: Any = None) -> 
         if found is not None:
             return as_prior(found)
     raise DataError(
-        "the prior is not known here", code="D14", why="the pool is weighted by posterior over prior", fix="pass prior="
+        "the prior is not known here",
+        code="wrong-prior",
+        why="the pool is weighted by posterior over prior",
+        fix="pass prior=",
     )
 
 

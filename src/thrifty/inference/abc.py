@@ -62,12 +62,14 @@ class ABC:
         if self.prior is not None:
             object.__setattr__(self, "prior", as_prior(self.prior))
         if self.adjust not in ADJUSTMENTS:
-            raise ConfigError(f"adjust must be one of {', '.join(ADJUSTMENTS)}; got {self.adjust!r}", code="D31")
+            raise ConfigError(
+                f"adjust must be one of {', '.join(ADJUSTMENTS)}; got {self.adjust!r}", code="bad-setting"
+            )
         distance = as_distance(self.distance)
         if self.adjust != "none" and distance.datasets:
             raise ConfigError(
                 f"adjust={self.adjust!r} regresses on statistics; {type(distance).__name__} compares raw data sets",
-                code="D31",
+                code="conflicting-settings",
                 fix='summarise the data, or adjust="none"',
             )
         object.__setattr__(self, "distance", distance)
@@ -82,11 +84,11 @@ class ABC:
         """Freeze the scale of the distance; nothing is copied and nothing is random (`seed` is for uniformity)."""
         if self.prior is not None and self.prior.dim != simulations.dim:
             raise DataError(
-                f"simulations have {simulations.dim} parameters, the prior has {self.prior.dim}", code="D06"
+                f"simulations have {simulations.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
             )
         valid = simulations.valid()
         if len(valid) == 0:
-            raise DataError(f"none of {len(simulations)} simulations is valid", code="D12")
+            raise DataError(f"none of {len(simulations)} simulations is valid", code="too-few-runs")
         if (mass := simulations.failed_mass) > 0.01:
             warn(
                 f"{mass:.1%} of prior mass failed ({len(simulations) - len(valid)} of {len(simulations)} runs):"
@@ -151,8 +153,8 @@ class ABCPosterior:
         """The weighted posterior draws at one observation.
 
         Raises:
-            InferenceError: I20 when nothing lies within epsilon (naming the nearest distance and an epsilon that
-                accepts 100); I21 when too few are accepted for the adjustment.
+            InferenceError: too-few-runs: nothing lies within epsilon (names the nearest distance and an epsilon that
+                accepts 100); too-few-runs when too few are accepted for the adjustment.
         """
         observation = self._observation(x_o)
         distance = self.distance(self.x, observation)
@@ -192,7 +194,7 @@ class ABCPosterior:
             raise DataError(
                 f"observed data set has shape {values.shape}{'' if np.isfinite(values).all() else ' and NaN in it'},"
                 f" simulated ones have {self.x.shape[1:]}",
-                code="D01",
+                code="bad-observation",
                 fix="only the first number, of draws in the set, may differ",
             )
         return values
@@ -202,13 +204,14 @@ class ABCPosterior:
             outside = (result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))
             if outside.any():
                 warn(
-                    f"[D02] observation lies outside all {len(self.x):,} simulations in {outside.sum()} of"
+                    f"[far-observation] observation lies outside all {len(self.x):,} simulations in {outside.sum()} of"
                     f" {len(outside)} statistics (nearest distance {distance.min():.3g}): the model may be wrong",
                     stacklevel=4,
                 )
         if result.ess < FEW:
             warn(
-                f"[D04] only {result.ess:.0f} effective runs were accepted at epsilon = {result.epsilon:.4g};"
+                f"[few-effective-runs] only {result.ess:.0f} effective runs were accepted at"
+                f" epsilon = {result.epsilon:.4g};"
                 " add runs, or accept more",
                 stacklevel=4,
             )

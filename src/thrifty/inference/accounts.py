@@ -26,7 +26,7 @@ def accounted(simulator: Any, budget: float | str | None, *, engine: Any, slots:
         return simulator, Money("reported", unit=unit, slots=slots)
     kind = kind_for(budget)
     if kind == "reported":
-        raise ConfigError(f"budget {budget!r} is not a time", code="F03", fix='"2 cpu-h", "40 min" or a number')
+        raise ConfigError(f"budget {budget!r} is not a time", code="bad-amount", fix='"2 cpu-h", "40 min" or a number')
     runs = ReportedRuns(simulator, engine, None if kind is None else ("cpu" if kind == "cpu" else "wall"))
     return runs, Money(kind or "", slots=slots)
 

@@ -47,7 +47,7 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
         box: The bounds that hold.
 
     Raises:
-        InferenceError: I21, too few accepted runs to fit the regression.
+        InferenceError: too-few-runs, too few accepted runs to fit the regression.
 
     Example:
         >>> offset = np.array([[-1.0], [0.0], [1.0], [2.0]])
@@ -62,7 +62,7 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
         raise InferenceError(
             f"{effective:.0f} effective accepted runs for a regression on {offset.shape[1]} statistics;"
             f" need at least {needed}",
-            code="I21",
+            code="too-few-runs",
             fix='accept more (larger epsilon, quantile or n_accept) or use adjust="none"',
         )
     z = box.to_unconstrained(theta)

@@ -44,17 +44,19 @@ def write(path: Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise StorageError(f"cannot write {path}: {error.strerror}", code="V06", fix="choose another place") from error
+        raise StorageError(
+            f"cannot write {path}: {error.strerror}", code="disk-problem", fix="choose another place"
+        ) from error
 
 
 def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """The recipe and the arrays.
 
     Raises:
-        DataError: D20 not such a file or damaged, D21 written by a newer thrifty.
+        DataError: bad-file not such a file or damaged, newer-version written by a newer thrifty.
     """
     if not path.is_file():
-        raise DataError(f"no file {path}", code="D20")
+        raise DataError(f"no file {path}", code="bad-file")
     try:
         arrays = _members(path)
         recipe = json.loads(arrays.pop(_RECIPE).tobytes().decode())
@@ -67,17 +69,17 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
     if recipe["format"] > FORMAT:
         raise DataError(
             f"{path} has format {recipe['format']}, this thrifty reads up to {FORMAT}",
-            code="D21",
+            code="newer-version",
             fix="upgrade thrifty",
         )
     if recipe.get("kind") != kind:
-        raise DataError(f"{path} holds {str(recipe.get('kind'))[:40]!r}, expected {kind!r}", code="D20")
+        raise DataError(f"{path} holds {str(recipe.get('kind'))[:40]!r}, expected {kind!r}", code="bad-file")
     return recipe, arrays
 
 
 def _damaged(path: Path, reason: str) -> DataError:
     clean = "".join(ch for ch in reason if ch.isprintable())[:200]
-    return DataError(f"{path} is not a file thrifty wrote, or is damaged: {clean}", code="D20")
+    return DataError(f"{path} is not a file thrifty wrote, or is damaged: {clean}", code="bad-file")
 
 
 def _members(path: Path) -> dict[str, npt.NDArray[Any]]:

@@ -50,7 +50,7 @@ def load(path: Path, mark: str, state: Any) -> None:
     """Continue from a checkpoint, if there is one.
 
     Raises:
-        ConfigError: N05, the checkpoint belongs to another training.
+        ConfigError: already-exists, the checkpoint belongs to another training.
     """
     if not path.exists():
         return
@@ -58,7 +58,7 @@ def load(path: Path, mark: str, state: Any) -> None:
     if recipe["mark"] != mark:
         raise ConfigError(
             f"checkpoint {path} belongs to a training with other simulations, settings or seed",
-            code="N05",
+            code="already-exists",
             why="going on from it would mix two trainings",
             fix="delete it, or name another file",
         )

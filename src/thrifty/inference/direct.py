@@ -69,8 +69,8 @@ class DirectPosterior:
         """Draw, with the acceptance and the local ESS.
 
         Raises:
-            DataError: D01, x_o cannot be used.
-            InferenceError: I03, nearly all of the network's mass lies outside the prior's support.
+            DataError: bad-observation, x_o cannot be used.
+            InferenceError: outside-prior, nearly all of the network's mass lies outside the prior's support.
         """
         check_draws(n, seed)
         condition = self._condition(x_o, check=True)
@@ -82,7 +82,8 @@ class DirectPosterior:
         local = ess(log_weights) / len(pool)
         if local < POOR_LOCAL:
             warn(
-                f"[D04] the weights vary strongly over this posterior: {local:.1%} of the network's draws count."
+                f"[few-effective-runs] the weights vary strongly over this posterior:"
+                f" {local:.1%} of the network's draws count."
                 ' Few runs lie here; add runs with k = 0, or use correction="weights"'
             )
         chosen = resample_indices(log_weights, n, rng=np.random.default_rng([seed, 1]))
@@ -167,7 +168,7 @@ class DirectPosterior:
         if found < n:
             raise InferenceError(
                 f"only {found} of {tried} network draws lie in the prior's support ({n} wanted)",
-                code="I03",
+                code="outside-prior",
                 why="the network puts its mass where the prior has none, as for an observation the model cannot make",
                 fix="check x_o; use th.NSF(), which cannot leave the prior's bounds, or th.NLE",
             )

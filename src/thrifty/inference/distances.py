@@ -48,15 +48,18 @@ def _note_constant(spread: Array, x: Array) -> None:
     if len(x) < 2:
         raise DataError(
             f"{len(x)} valid run has no spread to measure distances by",
-            code="D03",
+            code="too-few-runs",
             fix="more runs: a larger n or budget; or a distance with a scale of its own, th.distances.Euclidean(scale)",
         )
     for j in np.flatnonzero(spread == 0):
-        warn(f"[D03] statistic {j} is constant ({x[0, j]:g}) in all runs; it is left out of the distance", stacklevel=5)
+        warn(
+            f"[constant-output] statistic {j} is constant ({x[0, j]:g}) in all runs; it is left out of the distance",
+            stacklevel=5,
+        )
     if not (spread > 0).any():
         raise DataError(
             f"all {len(spread)} statistics are constant in all {len(x)} runs",
-            code="D03",
+            code="constant-output",
             why="no distance can tell one parameter from another",
             fix="check that the simulator reads its parameters",
         )
@@ -82,7 +85,9 @@ class Euclidean:
         if self.scale is not None:
             scale = np.atleast_1d(np.asarray(self.scale, dtype=np.float64))
             if scale.ndim != 1 or not (np.isfinite(scale) & (scale >= 0)).all() or not (scale > 0).any():
-                raise ConfigError(f"scale must be finite numbers >= 0, one at least > 0; got {scale}", code="D30")
+                raise ConfigError(
+                    f"scale must be finite numbers >= 0, one at least > 0; got {scale}", code="bad-setting"
+                )
             object.__setattr__(self, "scale", frozen(scale))
 
     def fit(self, x: Array, log_weights: Array) -> Euclidean:
@@ -97,7 +102,7 @@ class Euclidean:
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Distance (n,) of statistics (n, d) from x_o (d,)."""
         if self.scale is None:
-            raise ConfigError("Euclidean has no scale yet", code="D30", fix="call fit(x, log_weights) first")
+            raise ConfigError("Euclidean has no scale yet", code="bad-setting", fix="call fit(x, log_weights) first")
         factor = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
         return _chunked_norm(x, x_o, lambda difference: difference * factor)
 
@@ -149,7 +154,9 @@ class Mahalanobis:
         """Distance (n,) of statistics (n, d) from x_o (d,)."""
         whitener = self.whitener
         if whitener is None:
-            raise ConfigError("Mahalanobis has no covariance yet", code="D30", fix="call fit(x, log_weights) first")
+            raise ConfigError(
+                "Mahalanobis has no covariance yet", code="bad-setting", fix="call fit(x, log_weights) first"
+            )
         return _chunked_norm(x, x_o, lambda difference: difference @ whitener)
 
     def recipe(self) -> dict[str, Any]:
@@ -174,13 +181,13 @@ class UserDistance:
         if values.shape != (len(x),):
             raise ConfigError(
                 f"distance returned shape {values.shape} for {len(x)} simulations, expected ({len(x)},)",
-                code="D30",
+                code="bad-setting",
                 fix="write it over all rows at once: distance(x (n, *event), x_o (*event)) -> (n,)",
             )
         bad = ~(values >= 0)
         if bad.any():
             row = int(np.flatnonzero(bad)[0])
-            raise ConfigError(f"distance is {values[row]} at row {row}; it must be a number >= 0", code="D30")
+            raise ConfigError(f"distance is {values[row]} at row {row}; it must be a number >= 0", code="bad-setting")
         return values
 
     def recipe(self) -> dict[str, Any]:
@@ -188,7 +195,7 @@ class UserDistance:
         raise ConfigError(
             f"a posterior with the distance {getattr(self.function, '__name__', 'callable')!r} of your own"
             " cannot be saved",
-            code="D30",
+            code="code-not-saved",
             why="saved posteriors hold plain numbers and never code",
             fix="save post.accepted(x_o), or use a distance that thrifty ships",
         )
@@ -204,14 +211,14 @@ def as_distance(distance: Distance | Callable[[Array, Array], npt.ArrayLike] | N
     if distance is None:
         return Euclidean()
     if isinstance(distance, type):
-        raise ConfigError(f"{distance.__name__} is a class", code="D30", fix=f"call it: {distance.__name__}()")
+        raise ConfigError(f"{distance.__name__} is a class", code="bad-setting", fix=f"call it: {distance.__name__}()")
     if isinstance(distance, Distance):
         return distance
     if callable(distance):
         return UserDistance(cast("Callable[[Array, Array], npt.ArrayLike]", distance))
     raise ConfigError(
         f"distance must be a distance object or a callable, got {distance!r}",
-        code="D30",
+        code="bad-setting",
         fix="e.g. th.distances.Euclidean(), th.distances.Energy(), or a function (x, x_o) -> (n,)",
     )
 
@@ -227,4 +234,4 @@ def _chunked_norm(x: Array, x_o: Array, scaled: Callable[[Array], Array]) -> Arr
 
 def _check_width(given: int, width: int, label: str) -> None:
     if given != width:
-        raise ConfigError(f"{label} has {given} entries for {width} statistics", code="D30")
+        raise ConfigError(f"{label} has {given} entries for {width} statistics", code="bad-setting")

@@ -71,7 +71,7 @@ def build_embedding(recipe: Any, event: tuple[int, ...]) -> tuple[nn.Module | No
     if not isinstance(recipe, nn.Module):
         raise ConfigError(
             f"embedding must be a recipe or a torch.nn.Module, got {type(recipe).__name__}",
-            code="N03",
+            code="bad-setting",
             fix="th.MLPEmbedding(), th.SignalEmbedding(), th.SetEmbedding() or your own module (b, *event) -> (b, k)",
         )
     module = copy.deepcopy(recipe)
@@ -79,7 +79,9 @@ def build_embedding(recipe: Any, event: tuple[int, ...]) -> tuple[nn.Module | No
         with torch.no_grad():
             out = module(torch.zeros(2, *event))
     except Exception as error:
-        raise ConfigError(f"embedding cannot read x of shape (2, {event}): {error}", code="N03") from error
+        raise ConfigError(f"embedding cannot read x of shape (2, {event}): {error}", code="bad-setting") from error
     if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != 2:
-        raise ConfigError(f"embedding returned {getattr(out, 'shape', type(out))} for 2 rows, not (2, k)", code="N03")
+        raise ConfigError(
+            f"embedding returned {getattr(out, 'shape', type(out))} for 2 rows, not (2, k)", code="bad-setting"
+        )
     return module, int(out.shape[1])

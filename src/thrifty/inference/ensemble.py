@@ -34,11 +34,13 @@ class Ensemble:
 
     def __post_init__(self) -> None:
         if not hasattr(self.method, "fit"):
-            raise ConfigError(f"an ensemble needs a method with fit, got {self.method!r}", code="N06")
+            raise ConfigError(f"an ensemble needs a method with fit, got {self.method!r}", code="bad-setting")
         if not isinstance(self.members, int) or self.members < 1:
-            raise ConfigError(f"members = {self.members!r}; a whole number of at least 1 is needed", code="N06")
+            raise ConfigError(f"members = {self.members!r}; a whole number of at least 1 is needed", code="bad-setting")
         if self.members > 1 and getattr(getattr(self.method, "training", None), "checkpoint", None):
-            raise ConfigError("members cannot share one checkpoint file", code="N06", fix="leave checkpoint out")
+            raise ConfigError(
+                "members cannot share one checkpoint file", code="conflicting-settings", fix="leave checkpoint out"
+            )
 
     def fit(self, simulations: Simulations, seed: int = 0) -> EnsemblePosterior:
         """Fit every member; member i uses a seed made from (seed, i)."""

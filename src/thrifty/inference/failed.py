@@ -21,7 +21,7 @@ Policy = Literal["refuse", "model"]
 def check_failures(policy: str) -> None:
     """Refuse unknown policies."""
     if policy not in ("refuse", "model"):
-        raise ConfigError(f'failures must be "refuse" or "model", got {policy!r}', code="N06")
+        raise ConfigError(f'failures must be "refuse" or "model", got {policy!r}', code="bad-setting")
 
 
 def fit_valid(
@@ -30,7 +30,7 @@ def fit_valid(
     """The network for P(valid | theta), or None, and a note on what failed.
 
     Raises:
-        QualityGateError: Q01, under "refuse" and with more than 1 % of the prior mass failed.
+        QualityGateError: too-many-failures, under "refuse" and with more than 1 % of the prior mass failed.
     """
     sentence = failures(simulations)
     if not sentence:

@@ -58,7 +58,7 @@ class InMemory:
         if len(sims) != len(draws) or not np.array_equal(sims.theta, draws.theta):
             raise DataError(
                 f"{len(sims)} simulations came back for {len(draws)} draws, or in another order",
-                code="D35",
+                code="bad-simulator",
                 why="a generation that keeps only what finished favours cheap runs",
                 fix="finish the generation: every planned run must have a status",
             )

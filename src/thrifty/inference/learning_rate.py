@@ -35,7 +35,7 @@ def calibrated(score: SampleScore, z: Array, x: Array, x_o: Array, within: Array
     """Lambda at x_o (r, d), from the runs x (n, m, d) at z (n, p), parameters without bounds.
 
     Raises:
-        InferenceError: I25, the score has no minimum that the runs can locate.
+        InferenceError: too-few-runs, the score has no minimum that the runs can locate.
     """
     loss = (2 * score.across(x, x_o) - within[:, None]).sum(1)
     quadratic = fit_quadratic(z, -loss, width=0.0, effective=SHARE * len(z))
@@ -54,7 +54,7 @@ def calibrated(score: SampleScore, z: Array, x: Array, x_o: Array, within: Array
     if values_j.min() <= 0 or np.linalg.eigvalsh(spread).min() <= 0:
         raise InferenceError(
             f"the score has no clear minimum near the observation (curvatures {np.round(values_j, 4).tolist()})",
-            code="I25",
+            code="too-few-runs",
             why="the learning rate is calibrated by the curvature of the score there",
             fix="give weight=..., more runs per parameter (m), or more parameters near the posterior",
         )

@@ -46,14 +46,14 @@ class LogLikelihood(Protocol):
 def check_how(how: str) -> None:
     """Refuse an unknown way."""
     if how not in HOWS:
-        raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="D32")
+        raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="bad-setting")
 
 
 def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, Array]:
     """The valid runs and their outputs as (n, m, d); m reads the first axis of x as realisations."""
     valid = simulations.valid()
     if len(valid) == 0:
-        raise DataError(f"none of {len(simulations)} simulations is valid", code="D12")
+        raise DataError(f"none of {len(simulations)} simulations is valid", code="too-few-runs")
     if (mass := simulations.failed_mass) > 0.01:
         warn(f"{mass:.1%} of prior mass failed: the posterior is conditional on finishing")
     if simulations.m > 1 or (m is not None and valid.x.ndim >= 3 and valid.x.shape[1] == m):
@@ -62,11 +62,11 @@ def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, 
         raise DataError(
             f"the simulations have one run per parameter (x has shape {valid.x.shape});"
             f" this method needs {'several' if m is None else m}",
-            code="D08",
+            code="too-few-runs",
             fix="th.simulate(simulator, draws, m=50)",
         )
     if m is not None and x.shape[1] != m:
-        raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="D08")
+        raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="too-few-runs")
     return valid, x.reshape(*x.shape[:2], -1)
 
 
@@ -110,7 +110,7 @@ class LikelihoodPosterior:
         if total.max() == -np.inf:
             raise InferenceError(
                 f"the likelihood of the observation is zero at all {len(total)} drawn parameters",
-                code="I26",
+                code="far-observation",
                 why="there is nothing to make a posterior of",
                 fix="check x_o; draw more parameters; or use a likelihood with heavier tails (not unbiased=True)",
             )
@@ -134,7 +134,7 @@ class LikelihoodPosterior:
         post = self.weighted(x_o)
         if post.ess < FEW:
             warn(
-                f"[D04] the drawn parameters count as {post.ess:.0f} posterior draws;"
+                f"[few-effective-runs] the drawn parameters count as {post.ess:.0f} posterior draws;"
                 ' how="surrogate" fills the gaps, more parameters near the posterior would too',
                 stacklevel=3,
             )

@@ -95,7 +95,7 @@ def sample_posterior(
         quiet: No warning when the chains are poor.
 
     Raises:
-        InferenceError: I01, no prior draw has positive density.
+        InferenceError: far-observation, no prior draw has positive density.
 
     Example:
         >>> prior = th.Uniform([0.0], [1.0])
@@ -175,7 +175,7 @@ def _start(
     if not (np.isfinite(value) & np.isfinite(base)).any():
         raise InferenceError(
             f"the likelihood is zero or NaN at all {len(z)} prior draws",
-            code="I01",
+            code="far-observation",
             why="there is no point to start from",
             fix="check the observation and the density with log_prob at a parameter you believe in",
         )

@@ -86,11 +86,11 @@ class Nearness:
 
     def _check(self, runs: Simulations) -> None:
         if not runs.ok.any():
-            raise InferenceError(f"none of the {len(runs)} runs of generation 0 is valid", code="I24")
+            raise InferenceError(f"none of the {len(runs)} runs of generation 0 is valid", code="simulator-failed")
         if runs.m > 1 and not self._settings.datasets:
             raise DataError(
                 f"SMC-ABC compares one run per parameter with the observation; these have m = {runs.m}",
-                code="D08",
+                code="bad-setting",
                 fix="m=1 (more parameters are worth more than more runs), or a distance between data sets",
             )
 

@@ -234,7 +234,7 @@ def build_density(
             return DensityNet(SbiNet(estimator), embedding)
     raise ConfigError(
         f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
-        code="N01",
+        code="bad-setting",
         fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
     )
 
@@ -250,6 +250,6 @@ def build_ratio(
         return SbiRatio(estimator)
     raise ConfigError(
         f"network must be a ratio recipe, got {network!r}"[:200],
-        code="N01",
+        code="bad-setting",
         fix='th.Classifier(), or sbi\'s classifier_nn("resnet")',
     )

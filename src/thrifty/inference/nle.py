@@ -61,7 +61,7 @@ class NLE:
 
         Raises:
             DataError, ConfigError: The table or the settings cannot be used.
-            QualityGateError: Q01, too many runs failed.
+            QualityGateError: too-many-failures, too many runs failed.
         """
         check_fit(simulations, seed)
         import torch

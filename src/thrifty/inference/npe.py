@@ -71,7 +71,8 @@ class NPE:
         object.__setattr__(self, "prior", as_prior(self.prior))
         if self.correction not in get_args(Correction):
             raise ConfigError(
-                f"correction must be one of {', '.join(get_args(Correction))}, got {self.correction!r}", code="N06"
+                f"correction must be one of {', '.join(get_args(Correction))}, got {self.correction!r}",
+                code="bad-setting",
             )
 
     def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
@@ -138,7 +139,8 @@ class NPE:
 
 def _warn_atomic(narrow: list[str]) -> None:
     warn(
-        f"[N07] the posterior of {', '.join(narrow)} is so narrow that it alone tells ten parameters apart; the atomic"
+        f"[poor-training] the posterior of {', '.join(narrow)} is so narrow that it alone tells ten parameters apart;"
+        " the atomic"
         ' loss then learns little about the others. Use correction="weights" or "after"'
     )
 
@@ -155,7 +157,7 @@ def _known_weights(simulations: Simulations) -> Weighting | None:
     if simulations.proposal is None:
         raise WeightError(
             'correction="after" needs the weight of any theta, but these simulations carry numbers only',
-            code="W08",
+            code="bad-weights",
             fix='pass proposal= to Simulations.from_arrays (balance scheme), or use correction="weights"',
         )
     simulations.proposal.log_weight(simulations.theta[:1])  # the paper's mixture scheme says here why it cannot

@@ -70,7 +70,7 @@ class NRE:
 
         Raises:
             DataError, ConfigError: The table or the settings cannot be used.
-            QualityGateError: Q01, too many runs failed.
+            QualityGateError: too-many-failures, too many runs failed.
         """
         check_fit(simulations, seed)
         import torch

@@ -1,10 +1,10 @@
 """Checks that every method makes before it believes an observation or a table.
 
-    D01  x_o of the wrong length, NaN or infinite            error
-    D02  x_o far from every simulation                        warning, with distances
-    D03  a statistic that never varies                        dropped, with a note
-    D12  too few simulations                                  error
-    W07  weights dominated by few runs                        warning, with the ESS and the way out
+    bad-observation  x_o of the wrong length, NaN or infinite            error
+    far-observation  x_o far from every simulation                        warning, with distances
+    constant-output  a statistic that never varies                        dropped, with a note
+    too-few-runs  too few simulations                                  error
+    few-effective-runs  weights dominated by few runs                        warning, with the ESS and the way out
 
 Numpy only.
 """
@@ -35,7 +35,7 @@ def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
         event: Shape of one simulation's output.
 
     Raises:
-        DataError: D01, wrong length, NaN or infinite.
+        DataError: bad-observation, wrong length, NaN or infinite.
 
     Example:
         >>> read_observation([1, 2, 3, 4], (2, 2)).shape
@@ -45,7 +45,7 @@ def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
     if len(observation) != 1:
         raise DataError(
             f"{len(observation)} observations of shape {event}, expected one",
-            code="D01",
+            code="bad-observation",
             why="this method was fitted to one output per run",
             fix="pass one observation, or simulate several realisations per theta (m > 1)",
         )
@@ -57,7 +57,7 @@ def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
     try:
         values = np.asarray(x_o, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"observed data is not an array of numbers: {error}", code="D01") from None
+        raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
     size = int(np.prod(event))
     if values.shape[1:] == event and values.ndim == len(event) + 1 and len(values):
         table = values
@@ -70,7 +70,7 @@ def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
         want = f"{size}" if len(event) == 1 else f"shape {event}"
         raise DataError(
             f"observed data has {came}, simulations have {want}",
-            code="D01",
+            code="bad-observation",
             fix="compute the same statistics, in the same order, as the simulator returns",
         )
     bad = np.argwhere(~np.isfinite(table))
@@ -80,7 +80,7 @@ def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise DataError(
             f"observed data has {kind} at position {place[0] if len(place) == 1 else place}{more}",
-            code="D01",
+            code="bad-observation",
             fix="drop that statistic from the simulations too, or impute it in both",
         )
     return table
@@ -90,7 +90,7 @@ def varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_
     """Which statistics (d,) of x (n, *event) vary, and a note on each that does not.
 
     Raises:
-        DataError: D03, none varies.
+        DataError: constant-output, none varies.
 
     Example:
         >>> mask, notes = varying(np.array([[0.0, 1.0], [0.0, 2.0]]))
@@ -102,7 +102,7 @@ def varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_
     if not mask.any():
         raise DataError(
             f"all {flat.shape[1]} statistics are constant in all {len(x)} runs",
-            code="D03",
+            code="constant-output",
             fix="does the simulator read its parameters?",
         )
     still = np.flatnonzero(~mask)
@@ -122,7 +122,7 @@ def check_enough(n: int, dim: int, *, minimum: int | None = None) -> None:
     if n < least:
         raise DataError(
             f"{n} valid simulations for {dim} parameters; need at least {least}",
-            code="D12",
+            code="too-few-runs",
             why="a network fitted to fewer reproduces their noise",
             fix=f"run at least {least}, better some thousands",
         )
@@ -134,7 +134,7 @@ def check_weights(log_weights: Array) -> None:
     if size < max(CROWDED, 0.02 * n) and size < 0.5 * n:
         share = float(np.exp(log_weights - log_weights.max()).max() / np.exp(log_weights - log_weights.max()).sum())
         warn(
-            f"[W07] weights dominated by few runs: {n} simulations count as {size:.0f}"
+            f"[few-effective-runs] weights dominated by few runs: {n} simulations count as {size:.0f}"
             f" (the largest weight is {share:.0%} of all). The posterior rests on those."
             " Use a weaker penalty (th.Power(0.5)), add prior draws to the pool (th.Mixture with power 0),"
             ' or correction="after"',
@@ -196,13 +196,14 @@ class Reach:
             else f"between the {self.n} simulations"
         )
         return (
-            f"[D02] observation lies {where}, nearest distance {nearest:.3g} sd (99 % of the simulations have a"
+            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd"
+            " (99 % of the simulations have a"
             f" neighbour within {self.spacing:.3g} sd): the model may be wrong, and the posterior is an extrapolation"
         )
 
 
 def warn_far(reach: Reach, x_o: Array) -> None:
-    """Warn (D02) when the observation is far from all simulations."""
+    """Warn (far-observation) when the observation is far from all simulations."""
     message = reach.check(x_o)
     if message:
         warn(message, stacklevel=4)

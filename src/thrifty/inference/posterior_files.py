@@ -38,7 +38,7 @@ def save(posterior: Any, path: str | Path) -> None:
     """Write a posterior of this package.
 
     Raises:
-        ThriftyError: Its weighting is a function that has no numbers (C08), or the disk refuses (V06).
+        ThriftyError: code-not-saved where its weighting is a function without numbers; disk-problem.
     """
     members = posterior.members if isinstance(posterior, EnsemblePosterior) else (posterior,)
     described, arrays = [], {}
@@ -70,7 +70,7 @@ def load(path: Path, *, prior: Any = None, network: Any = None, embedding: Any =
     except (KeyError, OverflowError, TypeError, IndexError, AttributeError, RuntimeError, ValueError) as error:
         if isinstance(error, ThriftyError):
             raise
-        raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="D20") from None
+        raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="bad-file") from None
     return posterior
 
 
@@ -117,7 +117,7 @@ def _weighting_out(weighting: Weighting) -> dict[str, Any]:
     if not hasattr(weighting, "to_dict"):
         raise DataError(
             f"the weights of correction='after' come from {type(weighting).__name__}, which has no to_dict",
-            code="D22",
+            code="code-not-saved",
             fix="draw with th.CostAware or th.Mixture over th.fit_cost, or train with correction='weights'",
         )
     return weighting.to_dict()  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ def _member_in(values: dict[str, Any], arrays: Arrays, prior: Prior, *, network:
     embedding = None if values["embedding"] is None else _given(values["embedding"], embedding, "embedding")
     inner = _part(arrays, "net/")
     if values.get("shift", "shift.place.knots" in inner) != ("shift.place.knots" in inner):
-        raise DataError("the numbers of the shift are missing", code="D20")
+        raise DataError("the numbers of the shift are missing", code="bad-file")
     net = _net_in(values["method"], network, embedding, frame, inner)
     part = _part(arrays, "reach/")
     reach = Reach(int(values["reach"]["n"]), **part, spacing=float(values["reach"]["spacing"]))
@@ -150,7 +150,7 @@ def _given(values: dict[str, Any], own: Any, label: str) -> Any:
         kind = "".join(ch for ch in str(values.get("type")) if ch.isprintable())[:60]
         raise DataError(
             f"this posterior was trained with a {label} of your own ({kind})",
-            code="D22",
+            code="code-not-saved",
             why="its code is not in the file, and loading executes nothing",
             fix=f"th.load_posterior(path, {label}=...) with the same object",
         )
@@ -164,15 +164,17 @@ def _frame_in(values: dict[str, Any], arrays: Arrays, prior: Prior) -> Frame:
     shapes = dict(zip(_FRAME, ((p,), (p,), (p,), (p,), seen, seen, (int(np.prod(event)),)), strict=True))
     for label, shape in shapes.items():
         if arrays[label].shape != shape:
-            raise DataError(f"frame {label} has shape {arrays[label].shape}, expected {shape}", code="D20")
+            raise DataError(f"frame {label} has shape {arrays[label].shape}, expected {shape}", code="bad-file")
     for label in _FRAME[2:6]:
         if not np.isfinite(arrays[label]).all() or (label.endswith("scale") and not (arrays[label] > 0).all()):
-            raise DataError(f"frame {label} holds numbers that cannot be: {arrays[label].tolist()}"[:200], code="D20")
+            raise DataError(
+                f"frame {label} holds numbers that cannot be: {arrays[label].tolist()}"[:200], code="bad-file"
+            )
     if keep.dtype != np.bool_:
-        raise DataError(f"frame keep has type {keep.dtype}, expected bool", code="D20")
+        raise DataError(f"frame keep has type {keep.dtype}, expected bool", code="bad-file")
     scores = Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None
     if scores is not None and not scores.knots.shape == scores.values.shape == (*seen, KNOTS):
-        raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(*seen, KNOTS)}", code="D20")
+        raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(*seen, KNOTS)}", code="bad-file")
     return Frame(
         box=BoxTransform(arrays["box_low"], arrays["box_high"]),
         theta=Affine(arrays["theta_centre"], arrays["theta_scale"]),
@@ -220,7 +222,7 @@ def _net_in(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arr
 
 def _fits(wanted: int, there: int) -> None:
     if wanted > 4 * there + 1000:  # the estimate is rough; masks and buffers add to what is there
-        raise DataError(f"the recipe asks for about {wanted} numbers, the file holds {there}", code="D20")
+        raise DataError(f"the recipe asks for about {wanted} numbers, the file holds {there}", code="bad-file")
 
 
 def _weighting_in(values: dict[str, Any], prior: Prior) -> Weighting:

@@ -43,17 +43,17 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     """Check a table and lay it out as pairs.
 
     Raises:
-        DataError: D06 other parameters than the prior's, D12 too few, D13 outside the prior, D03 nothing varies.
+        DataError: wrong-prior, too-few-runs, outside-prior, or constant-output where nothing varies.
     """
     if simulations.dim != prior.dim:
         raise DataError(
             f"simulations have {simulations.dim} parameters, the prior has {prior.dim} ({', '.join(prior.names)})",
-            code="D06",
+            code="wrong-prior",
         )
     if simulations.names and simulations.names != prior.names:
         raise DataError(
             f"simulations have parameters {', '.join(simulations.names)}; the prior has {', '.join(prior.names)}",
-            code="D06",
+            code="wrong-prior",
             fix="use the prior that the simulations were planned with",
         )
     good = simulations.valid()
@@ -65,7 +65,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
         raise DataError(
             f"{int(outside.sum())} of {len(good)} simulations lie outside the prior, first theta ="
             f" {good.theta[outside][0].tolist()}",
-            code="D13",
+            code="outside-prior",
             why="the posterior is defined over the prior's support only",
             fix="use the prior that the simulations were planned with",
         )
@@ -74,7 +74,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     theta, x, log_weights = good.pairs()
     keep, notes = varying(x, good.x_names)
     for note in notes:
-        warn(f"[D03] {note}", stacklevel=4)
+        warn(f"[constant-output] {note}", stacklevel=4)
     reach = Reach.of(x, log_weights)
     index = np.repeat(good.index, good.m)
     if sets:
@@ -101,7 +101,7 @@ def warn_failures(simulations: Simulations) -> tuple[str, ...]:
     mass = _mass(simulations, ~simulations.ok & (simulations.status != "invalid"))
     sentence = failures(simulations)
     if mass > GATE:
-        warn(f"[Q02] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
+        warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()
 
 
@@ -109,12 +109,12 @@ def refuse_failures(simulations: Simulations, method: str) -> None:
     """NLE and NRE learn p(x | theta, valid), which is not p(x | theta) where validity depends on theta.
 
     Raises:
-        QualityGateError: Q01, more than 1 % of the prior mass failed.
+        QualityGateError: too-many-failures, more than 1 % of the prior mass failed.
     """
     if simulations.failed_mass > GATE:
         raise QualityGateError(
             f"{failures(simulations)}; the gate is {GATE:.0%}",
-            code="Q01",
+            code="too-many-failures",
             why=f"{method} would learn the likelihood given that a run finishes",
             fix=f'th.{method}(prior, failures="model") multiplies by a learned P(valid | theta)',
         )

@@ -68,9 +68,11 @@ def split_budget(
         ("variance", variance, False),
     ):
         if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
-            raise ConfigError(f"{label} must be a finite number {'>' if positive else '>='} 0, got {value}", code="F03")
+            raise ConfigError(
+                f"{label} must be a finite number {'>' if positive else '>='} 0, got {value}", code="bad-setting"
+            )
     if not (np.isfinite(overhead) and overhead >= 0) or least < 1:
-        raise ConfigError(f"overhead = {overhead} must be >= 0 and least = {least} >= 1", code="F03")
+        raise ConfigError(f"overhead = {overhead} must be >= 0 and least = {least} >= 1", code="bad-setting")
     ratio = overhead / run_cost
     best = (
         (variance + np.sqrt(variance**2 + 4 * variance * ratio)) / 2
@@ -82,7 +84,7 @@ def split_budget(
     if budget < each:
         raise ConfigError(
             f"the budget {budget:g} does not pay for one parameter with {m} runs ({each:g})",
-            code="F04",
+            code="budget-too-small",
             fix="raise the budget, or use a method that needs one run per parameter (th.ABC)",
         )
     return Split(int(budget / each), m, int(budget / each) * each)

@@ -26,14 +26,16 @@ def _positive(owner: object, *labels: str) -> None:
         good = bool(values) and all(isinstance(v, int) and not isinstance(v, bool) and 0 < v <= WIDEST for v in values)
         if not good:
             raise ConfigError(
-                f"{type(owner).__name__}: {label} must be whole numbers from 1 to {WIDEST}, got {value!r}", code="N01"
+                f"{type(owner).__name__}: {label} must be whole numbers from 1 to {WIDEST}, got {value!r}",
+                code="bad-setting",
             )
 
 
 def _known_activation(owner: object, activation: str) -> None:
     if activation not in ACTIVATIONS:
         raise ConfigError(
-            f"{type(owner).__name__}: activation {activation!r} is not one of {', '.join(ACTIVATIONS)}", code="N01"
+            f"{type(owner).__name__}: activation {activation!r} is not one of {', '.join(ACTIVATIONS)}",
+            code="bad-setting",
         )
 
 
@@ -216,7 +218,9 @@ def from_dict(values: Mapping[str, Any]) -> Any:
     kind = _ALL.get(values.get("kind", "") if isinstance(values.get("kind"), str) else "")
     given = {label: value for label, value in values.items() if label != "kind"}
     if kind is None or not set(given) <= {f.name for f in fields(kind)}:
-        raise ConfigError(f"unknown network recipe {dict(values)!r}"[:200], code="N02", fix="was the file changed?")
+        raise ConfigError(
+            f"unknown network recipe {dict(values)!r}"[:200], code="bad-file", fix="was the file changed?"
+        )
     return kind(**given)
 
 

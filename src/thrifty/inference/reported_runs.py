@@ -72,7 +72,7 @@ class ReportedRuns:
         if silent.any():
             raise CostError(
                 f"{silent.sum()} of {len(cost)} runs report no cost, the others do",
-                code="C02",
+                code="bad-cost",
                 why="seconds and reported units cannot be added up",
                 fix="return th.Output(x, cost=...) from every run, or from none",
             )

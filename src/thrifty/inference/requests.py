@@ -14,13 +14,13 @@ def check_fit(simulations: Any, seed: Any) -> None:
     """Refuse what is not a table of simulations, and a seed that cannot be repeated.
 
     Raises:
-        DataError: D06, not a table.
-        ConfigError: F09, not a seed.
+        DataError: bad-array, not a table.
+        ConfigError: bad-setting, not a seed.
     """
     if not isinstance(simulations, Simulations):
         raise DataError(
             f"fit needs a table of simulations, got {type(simulations).__name__}",
-            code="D06",
+            code="bad-array",
             fix="th.Simulations.from_arrays(theta=..., x=...), or campaign.simulations()",
         )
     check_seed(seed)
@@ -30,10 +30,10 @@ def check_draws(n: Any, seed: Any) -> None:
     """Refuse numbers of draws and seeds that are not whole numbers of at least 0.
 
     Raises:
-        ConfigError: F11, F09.
+        ConfigError: bad-setting, bad-setting.
     """
     if not _whole(n):
-        raise ConfigError(f"n = {n!r} draws, expected a whole number of at least 0", code="F11")
+        raise ConfigError(f"n = {n!r} draws, expected a whole number of at least 0", code="bad-setting")
     check_seed(seed)
 
 
@@ -41,10 +41,10 @@ def check_seed(seed: Any) -> None:
     """Refuse an unseeded draw: it cannot be repeated.
 
     Raises:
-        ConfigError: F09.
+        ConfigError: bad-setting.
     """
     if not _whole(seed):
-        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="F09")
+        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
 
 
 def _whole(value: Any) -> bool:

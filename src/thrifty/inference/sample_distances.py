@@ -28,7 +28,7 @@ def as_datasets(x: Array, name: str = "x") -> Array:
     """Read raw data as (n, m, d): a row of numbers (n, m) is a data set of one variable."""
     x = x[:, :, None] if x.ndim == 2 else x
     if x.ndim < 3:
-        raise DataError(f"{name} has shape {x.shape}, expected data sets (n, m) or (n, m, d)", code="D06")
+        raise DataError(f"{name} has shape {x.shape}, expected data sets (n, m) or (n, m, d)", code="bad-array")
     return x.reshape(*x.shape[:2], -1)
 
 
@@ -38,16 +38,20 @@ def _fitted(distance: _Kind, x: Array, log_weights: Array) -> _Kind:
     first = as_datasets(x)[:, 0, :]  # one draw per parameter has the same prior-predictive spread as all m
     spread = robust_spread(first, log_weights)
     if not (spread > 0).any():
-        raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="D03")
+        raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
     return replace(distance, scale=frozen(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
 
 
 def _scaled(distance: Energy | MMD | Wasserstein, x: Array, x_o: Array) -> tuple[Array, Array, Array]:
     if distance.scale is None:
-        raise ConfigError(f"{type(distance).__name__} has no scale yet", code="D30", fix="call fit(x, log_weights)")
+        raise ConfigError(
+            f"{type(distance).__name__} has no scale yet", code="bad-setting", fix="call fit(x, log_weights)"
+        )
     x, observed = as_datasets(x), as_datasets(x_o[None], "x_o")[0]
     if x.shape[2] != observed.shape[1] or x.shape[2] != len(distance.scale):
-        raise DataError(f"observed data have {observed.shape[1]} variables, simulations have {x.shape[2]}", code="D01")
+        raise DataError(
+            f"observed data have {observed.shape[1]} variables, simulations have {x.shape[2]}", code="bad-observation"
+        )
     return x, observed / distance.scale, distance.scale
 
 
@@ -137,7 +141,7 @@ class MMD:
 
     def __post_init__(self) -> None:
         if self.lengthscale is not None and not 0 < self.lengthscale < np.inf:
-            raise ConfigError(f"lengthscale must be > 0, got {self.lengthscale}", code="D30")
+            raise ConfigError(f"lengthscale must be > 0, got {self.lengthscale}", code="bad-setting")
 
     def fit(self, x: Array, log_weights: Array) -> MMD:
         """Freeze the scale of the variables."""
@@ -200,7 +204,7 @@ class Wasserstein:
         if variables != 1:
             raise DataError(
                 f"Wasserstein compares one variable, the data have {variables}",
-                code="D30",
+                code="bad-setting",
                 fix="use th.distances.Energy() or th.distances.MMD()",
             )
 

@@ -148,18 +148,20 @@ class ScoringRule:
         object.__setattr__(self, "prior", as_prior(self.prior))
         check_how(self.how)
         if self.score not in ("energy", "kernel"):
-            raise ConfigError(f'score must be "energy" or "kernel", got {self.score!r}', code="D32")
+            raise ConfigError(f'score must be "energy" or "kernel", got {self.score!r}', code="bad-setting")
         if self.weight is not None and not 0 < self.weight < np.inf:
-            raise ConfigError(f"weight must be a positive number, got {self.weight}", code="D32")
+            raise ConfigError(f"weight must be a positive number, got {self.weight}", code="bad-setting")
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
         """Freeze scale and lengthscale from prior-weighted runs; `seed` is for uniformity."""
         valid, x = realisations(simulations, self.m)
         if valid.dim != self.prior.dim:
-            raise DataError(f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="D06")
+            raise DataError(
+                f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
+            )
         spread = robust_spread(x[:, 0], valid.log_weights)
         if not (spread > 0).any():
-            raise DataError(f"all {len(spread)} variables are constant in all runs", code="D03")
+            raise DataError(f"all {len(spread)} variables are constant in all runs", code="constant-output")
         scale = np.where(spread > 0, spread, np.inf)
         score = SampleScore(self.score, scale, _lengthscale(x / scale, valid.log_weights))
         return LikelihoodPosterior(

@@ -55,7 +55,7 @@ class Training:
         ]
         if odd:
             listed = ", ".join(f"{n} = {getattr(self, n)!r}" for n in odd)
-            raise ConfigError(f"Training cannot use {listed}", code="N04", fix="see help(th.Training)")
+            raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
         rules = {
             "batch": self.batch is None or self.batch >= 2,
             "learning_rate": 0 < self.learning_rate < math.inf,
@@ -68,7 +68,9 @@ class Training:
         }
         wrong = [f"{label} = {getattr(self, label)!r}" for label, good in rules.items() if not good]
         if wrong:
-            raise ConfigError(f"Training cannot use {', '.join(wrong)}", code="N04", fix="see help(th.Training)")
+            raise ConfigError(
+                f"Training cannot use {', '.join(wrong)}", code="bad-setting", fix="see help(th.Training)"
+            )
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,12 @@ def require_neural() -> None:
     """One line when torch or zuko is not installed.
 
     Raises:
-        MissingExtraError: X01, naming the extra.
+        MissingExtraError: missing-extra, naming the extra.
     """
     from importlib.util import find_spec
 
     missing = [name for name in ("torch", "zuko") if find_spec(name) is None]
     if missing:
         raise MissingExtraError(
-            f'neural inference needs {" and ".join(missing)}: pip install "thrifty[neural]"', code="X01"
+            f'neural inference needs {" and ".join(missing)}: pip install "thrifty[neural]"', code="missing-extra"
         )

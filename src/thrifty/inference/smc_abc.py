@@ -81,11 +81,13 @@ class SMCABC:
         object.__setattr__(self, "penalty", as_penalty(self.penalty))
         ABC(self.prior, distance=self.distance, adjust=self.adjust)  # the same checks
         if self.particles < 10 or (self.size is not None and self.size < 10):
-            raise ConfigError(f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="D33")
+            raise ConfigError(
+                f"particles = {self.particles}, size = {self.size}; each must be at least 10", code="bad-setting"
+            )
         if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
-            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D31")
+            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="bad-setting")
         if not 0 <= self.min_acceptance < 1:
-            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="D33")
+            raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="bad-setting")
 
     def run(
         self,
@@ -113,9 +115,11 @@ class SMCABC:
             engine: `th.Inline()`, `th.Dask(...)` instead of workers.
         """
         if n is None and budget is None and self.epsilon is None:
-            raise ConfigError("nothing says when to stop", code="D33", fix="give n=, budget= or SMCABC(epsilon=...)")
+            raise ConfigError(
+                "nothing says when to stop", code="conflicting-settings", fix="give n=, budget= or SMCABC(epsilon=...)"
+            )
         if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
-            raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="D33")
+            raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
         slots = workers if engine is None else int(engine.slots)
         simulator, money = accounted(simulator, budget, engine=engine, slots=slots)
         allowed = Allowance(n, money.amount(budget), slots)

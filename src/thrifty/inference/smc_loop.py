@@ -98,7 +98,7 @@ class Loop:
         if stopped == "budget" and len(self.pool) < 2:
             raise ConfigError(
                 f"the first run cost {self.pool.spent:g} of the budget of {allowed.cost:g}: no second is paid for",
-                code="D33",
+                code="budget-too-small",
                 why="one run has nothing to be compared with",
                 fix=f"{100 * self.pool.spent:.2g} would pay about a hundred runs like it",
             )
@@ -110,7 +110,7 @@ class Loop:
         if allowed.cost is not None and not np.nansum(self.pool.cost) > 0:
             raise CostError(
                 f"a budget was given, but the first {len(self.pool)} runs report no cost",
-                code="C02",
+                code="bad-cost",
                 why="a budget that is never used never ends",
                 fix="give n=, or let the simulator return th.Output(x, cost=...)",
             )

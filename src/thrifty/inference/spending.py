@@ -52,13 +52,13 @@ class Money:
             return None
         if not isinstance(budget, str):
             if isinstance(budget, bool) or not 0 < budget < np.inf:
-                raise ConfigError(f"budget must be a positive number, got {budget}", code="F03")
+                raise ConfigError(f"budget must be a positive number, got {budget}", code="bad-amount")
             return float(budget)
         read = Budget.read(budget, price=self.price, unit=self.unit)
         if self.kind and read.of != self.kind and not (read.of == "elapsed" and self.kind != "reported"):
             raise ConfigError(
                 f"budget {budget!r} is {_WORDS[read.of]}, but the cost of a run is {_WORDS[self.kind]} here",
-                code="F03",
+                code="bad-amount",
                 why="only one of them can be added up",
                 fix=_FIXES[self.kind],
             )
@@ -85,11 +85,11 @@ def kind_for(budget: float | str | None) -> Of | None:
     try:
         of = Budget.read(budget).of
     except ConfigError as error:
-        if error.code != "C07":
+        if error.code != "bad-price":
             raise
         raise ConfigError(
             f"budget {budget!r} is money, and runs in memory have no price",
-            code="C07",
+            code="bad-price",
             fix='th.Campaign(folder, simulator, prior, price="0.05 eur/cpu-h"); or "2 cpu-h"; or a number in the unit'
             " that the runs report",
         ) from None

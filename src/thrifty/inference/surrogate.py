@@ -88,7 +88,7 @@ def fit_quadratic(z: Array, values: Array, *, width: float, effective: float = 0
         effective: Runs that the fit must count as, if more than five per coefficient.
 
     Raises:
-        InferenceError: I23, fewer finite values than the quadratic needs.
+        InferenceError: too-few-runs, fewer finite values than the quadratic needs.
     """
     finite = np.isfinite(values)
     p = z.shape[1]
@@ -98,7 +98,7 @@ def fit_quadratic(z: Array, values: Array, *, width: float, effective: float = 0
         raise InferenceError(
             f"{int(finite.sum())} parameters with a positive likelihood; a surrogate over {p} parameters needs"
             f" {need:.0f}",
-            code="I23",
+            code="too-few-runs",
             fix='draw more parameters, or use how="pointwise"',
         )
     values = np.where(finite, values, -np.inf)

@@ -26,14 +26,14 @@ Shrinkage = float | Literal["auto"]
 
 def _check_shrinkage(value: Shrinkage) -> None:
     if value != "auto" and not (isinstance(value, int | float) and 0 <= value <= 1):
-        raise ConfigError(f'shrinkage must lie in [0, 1] or be "auto", got {value!r}', code="D32")
+        raise ConfigError(f'shrinkage must lie in [0, 1] or be "auto", got {value!r}', code="bad-setting")
 
 
 def _check_runs(m: int, least: int, d: int, kind: str) -> None:
     if m < least:
         raise DataError(
             f"{m} runs per theta for {d} statistics; the {kind} synthetic likelihood needs at least {least}",
-            code="D32",
+            code="too-few-runs",
             fix=f'simulate with m = {least} or more, use fewer statistics, or shrinkage="auto"',
         )
 
@@ -58,7 +58,9 @@ class Gaussian:
     def __post_init__(self) -> None:
         _check_shrinkage(self.shrinkage)
         if self.unbiased and self.shrinkage != 0:
-            raise ConfigError("the unbiased estimate admits no shrinkage", code="D32", fix="choose one of the two")
+            raise ConfigError(
+                "the unbiased estimate admits no shrinkage", code="conflicting-settings", fix="choose one of the two"
+            )
 
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Log-likelihood (n,) of x_o (d,) under the runs x (n, m, d)."""
@@ -162,7 +164,7 @@ class SemiParametric:
 
     def __post_init__(self) -> None:
         if self.shrinkage == "auto":
-            raise ConfigError("the copula's shrinkage must be a number", code="D32", fix="e.g. shrinkage=0.2")
+            raise ConfigError("the copula's shrinkage must be a number", code="bad-setting", fix="e.g. shrinkage=0.2")
         _check_shrinkage(self.shrinkage)
 
     def __call__(self, x: Array, x_o: Array) -> Array:

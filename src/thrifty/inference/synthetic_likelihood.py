@@ -65,18 +65,20 @@ class SyntheticLikelihood:
         object.__setattr__(self, "prior", as_prior(self.prior))
         check_how(self.how)
         if self.m is not None and (self.m != int(self.m) or self.m < 2):
-            raise ConfigError(f"m must be a whole number >= 2, got {self.m}", code="D08")
+            raise ConfigError(f"m must be a whole number >= 2, got {self.m}", code="bad-setting")
         if not isinstance(self.likelihood, Gaussian | SemiParametric):
             raise ConfigError(
                 f"likelihood must be th.likelihoods.Gaussian(...) or .SemiParametric(...), got {self.likelihood!r}",
-                code="D32",
+                code="bad-setting",
             )
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
         """Bind the settings to a table with m runs per parameter; `seed` is for uniformity, nothing is random here."""
         valid, x = realisations(simulations, self.m)
         if valid.dim != self.prior.dim:
-            raise DataError(f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="D06")
+            raise DataError(
+                f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
+            )
         self.likelihood(x[:1], x[0, 0])  # refuses too few runs per parameter before any x_o
         return LikelihoodPosterior(
             prior=self.prior,

@@ -38,7 +38,7 @@ def save(posterior: Tabled, path: str | Path) -> None:
     """Write a posterior.
 
     Raises:
-        ThriftyError: D30 a distance of the user's own, V06 the disk refuses.
+        ThriftyError: code-not-saved a distance of the user's own, disk-problem the disk refuses.
     """
     recipe, arrays = posterior.state()
     if isinstance(posterior, LikelihoodPosterior):
@@ -70,13 +70,13 @@ def load(path: Path, *, prior: Any = None) -> Tabled:
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         if isinstance(error, ThriftyError):
             raise
-        raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="D20") from None
+        raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="bad-file") from None
 
 
 def _abc(recipe: dict[str, Any], arrays: dict[str, Any]) -> ABCPosterior:
     theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
     if theta.ndim != 2 or log_weights.shape != (len(theta),) or len(x) % max(len(theta), 1):
-        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="D20")
+        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file")
     return ABCPosterior(
         theta=theta,
         x=x,
@@ -105,13 +105,13 @@ def _distance(recipe: dict[str, Any]) -> Distance:
         case "wasserstein":
             return Wasserstein(numbers("scale"))
         case other:
-            raise DataError(f"unknown distance {str(other)[:40]!r}", code="D20")
+            raise DataError(f"unknown distance {str(other)[:40]!r}", code="bad-file")
 
 
 def _likelihood(recipe: dict[str, Any], arrays: dict[str, Any], prior: Prior) -> LikelihoodPosterior:
     theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
     if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
-        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="D20")
+        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file")
     settings = recipe["likelihood"]
     match settings["name"]:
         case "gaussian":
@@ -122,7 +122,7 @@ def _likelihood(recipe: dict[str, Any], arrays: dict[str, Any], prior: Prior) ->
             score = SampleScore(settings["score"], np.asarray(settings["scale"], float), float(settings["lengthscale"]))
             likelihood = ScaledScore(score, settings["weight"], theta, BoxTransform.of(prior), score.within(x))
         case other:
-            raise DataError(f"unknown likelihood {str(other)[:40]!r}", code="D20")
+            raise DataError(f"unknown likelihood {str(other)[:40]!r}", code="bad-file")
     return LikelihoodPosterior(
         prior=prior,
         theta=theta,

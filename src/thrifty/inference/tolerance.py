@@ -35,27 +35,27 @@ class Tolerance:
     def __post_init__(self) -> None:
         given = [name for name in ("epsilon", "quantile", "n_accept") if getattr(self, name) is not None]
         if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} were given; choose one", code="D31")
+            raise ConfigError(f"{' and '.join(given)} were given; choose one", code="conflicting-settings")
         if not given:
             object.__setattr__(self, "quantile", DEFAULT_QUANTILE)
         if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
-            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="D31")
+            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="bad-setting")
         if self.quantile is not None and not 0 < self.quantile <= 1:
             raise ConfigError(
                 f"quantile must lie in (0, 1], got {self.quantile}",
-                code="D31",
+                code="bad-setting",
                 why="it is the share of prior mass to accept",
                 fix="quantile=0.01 accepts 1 %",
             )
         if self.n_accept is not None and (self.n_accept != int(self.n_accept) or self.n_accept < 1):
-            raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="D31")
+            raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="bad-setting")
 
     def epsilon_for(self, distance: Array, log_weights: Array) -> float:
         """The tolerance for these distances (n,) and weights.
 
         Raises:
-            InferenceError: I20, no run lies within a fixed epsilon.
-            ConfigError: D31, fewer runs than n_accept.
+            InferenceError: too-few-runs, no run lies within a fixed epsilon.
+            ConfigError: too-few-runs, fewer runs than n_accept.
         """
         if self.epsilon is not None:
             self._refuse_none(distance, self.epsilon)
@@ -63,7 +63,7 @@ class Tolerance:
         if self.n_accept is None:
             return weighted_quantile(distance, log_weights, self.quantile or DEFAULT_QUANTILE)
         if self.n_accept > len(distance):
-            raise ConfigError(f"n_accept = {self.n_accept} of {len(distance)} simulations", code="D31")
+            raise ConfigError(f"n_accept = {self.n_accept} of {len(distance)} simulations", code="too-few-runs")
         return float(np.partition(distance, self.n_accept - 1)[self.n_accept - 1])
 
     @staticmethod
@@ -76,7 +76,7 @@ class Tolerance:
         raise InferenceError(
             f"none of {len(distance):,} simulations lies within epsilon = {epsilon:g} of the observation;"
             f" the nearest is at {nearest:.4g}",
-            code="I20",
+            code="too-few-runs",
             why="there is nothing to make a posterior of",
             fix=f"epsilon = {_round_up(enough)} would accept {rank}; or add simulations, or use th.SMCABC",
         )

@@ -81,7 +81,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     """Train `net` in place and leave it with its best weights.
 
     Raises:
-        InferenceError: I02, the loss is not a finite number.
+        InferenceError: poor-training, the loss is not a finite number.
     """
     data = _Data(
         table.tensors,
@@ -93,7 +93,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
         if not float(data.weights[which].sum()) > 0:
             raise WeightError(
                 f"the {len(which)} {side} runs carry no weight",
-                code="W07",
+                code="few-effective-runs",
                 why="a few runs hold all of it",
                 fix="draw with a gentler penalty or a mixture that holds k = 0, or give more runs",
             )
@@ -167,7 +167,7 @@ def _epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
     if skipped == parts:
         raise InferenceError(
             f"training diverged: no step of epoch {len(state.train)} had a finite gradient",
-            code="I02",
+            code="poor-training",
             fix="look for extreme values in x (take logarithms), or lower Training(learning_rate=...)",
         )
     return total / float(weights[rows].sum())

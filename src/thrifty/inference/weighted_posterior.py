@@ -57,7 +57,7 @@ class WeightedPosterior:
         n, p = theta.shape
         w.normalise(self.log_weights)  # refuses NaN, +inf and all zero
         if np.shape(self.log_weights) != (n,):
-            raise DataError(f"log_weights has shape {np.shape(self.log_weights)}, expected ({n},)", code="W01")
+            raise DataError(f"log_weights has shape {np.shape(self.log_weights)}, expected ({n},)", code="bad-weights")
         index = np.arange(n) if self.index is None else self.index
         for label, value, kind in (
             ("theta", theta, np.float64),
@@ -146,7 +146,7 @@ class WeightedPosterior:
         if len(np.unique(points, axis=0)) <= p or np.linalg.matrix_rank(covariance) < p:
             raise InferenceError(
                 f"{len(points)} draws do not span {p} parameters",
-                code="I22",
+                code="too-few-runs",
                 why="a kernel density needs a spread in every direction",
                 fix="accept more draws (larger epsilon) or add simulations",
             )
@@ -171,7 +171,7 @@ class WeightedPosterior:
         if given.size != self.x_o.size or not np.allclose(given.ravel(), self.x_o.ravel(), rtol=1e-9, atol=0):
             raise DataError(
                 f"these draws belong to x_o = {_short(self.x_o)}, not to {_short(given)}",
-                code="D34",
+                code="bad-observation",
                 why="weighted draws answer for one observation only",
                 fix="leave x_o out, or fit a method that is reusable (th.ABC, th.NPE)",
             )

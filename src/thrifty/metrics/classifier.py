@@ -128,18 +128,18 @@ def _check_settings(classifier: Any, folds: Any, level: Any, smallest: int) -> N
     if not callable(classifier):
         raise DataError(
             f"classifier must be a function (columns, seed) -> classifier, got {classifier!r}",
-            code="D11",
+            code="bad-setting",
             fix="th.metrics.mlp, th.metrics.forest, or a factory of your own",
         )
     if isinstance(folds, bool) or not isinstance(folds, int | np.integer) or folds < 2 or smallest < 2 * folds:
         raise DataError(
             f"cross-validation needs at least two folds and two distinct points a fold and sample;"
             f" got {folds!r} folds and {smallest} points in the smaller sample",
-            code="D11",
+            code="too-few-runs",
             fix="draw more, or use mmd2, which needs no folds",
         )
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise DataError(f"level must lie between 0 and 1, got {level!r}", code="D11", fix="e.g. level=0.95")
+        raise DataError(f"level must lie between 0 and 1, got {level!r}", code="bad-setting", fix="e.g. level=0.95")
 
 
 def _out_of_fold(

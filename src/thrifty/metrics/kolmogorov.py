@@ -45,7 +45,10 @@ def ks(
     first, second = two_samples(x, y, x_weights, y_weights)
     uneven = [f"{name}: {too_uneven(s.weights)}" for name, s in (("x", first), ("y", second)) if _uneven(s)]
     if uneven:
-        warn(f"[W10] no p-value (NaN): {'; '.join(uneven)}. Draw more, or use a gentler penalty", stacklevel=3)
+        warn(
+            f"[few-effective-runs] no p-value (NaN): {'; '.join(uneven)}. Draw more, or use a gentler penalty",
+            stacklevel=3,
+        )
     results = [_one(first, second, column, known=not uneven) for column in range(first.points.shape[1])]
     distance, p_value = (np.array(part) for part in zip(*results, strict=True))
     return KS(distance, p_value)

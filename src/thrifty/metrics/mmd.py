@@ -57,7 +57,9 @@ def mmd2(
     number = lengthscale is None or isinstance(lengthscale, int | float | np.number)
     if not number or isinstance(lengthscale, bool) or (lengthscale is not None and not 0 < lengthscale < np.inf):
         raise DataError(
-            f"lengthscale must be a finite number > 0, got {lengthscale!r}", code="D11", fix="None takes the median"
+            f"lengthscale must be a finite number > 0, got {lengthscale!r}",
+            code="bad-setting",
+            fix="None takes the median",
         )
     scale = _median(second) if lengthscale is None else float(lengthscale)
     cross = _kernel_sum(first, second, scale)
@@ -85,7 +87,9 @@ def median_distance(points: npt.ArrayLike, weights: npt.ArrayLike | None = None)
 def _without_diagonal(value: float, s: Sample) -> float:
     diagonal = float(np.sum(s.weights**2))
     if diagonal >= 1 - 1e-12:
-        raise DataError("the unbiased MMD needs at least two points with weight", code="D11", fix="unbiased=False")
+        raise DataError(
+            "the unbiased MMD needs at least two points with weight", code="too-few-runs", fix="unbiased=False"
+        )
     return (value - diagonal) / (1 - diagonal)
 
 
@@ -125,13 +129,15 @@ def _chunks(n: int, width: int) -> Iterator[slice]:
 def _median(s: Sample) -> float:
     """Weighted median of |y_i - y_j| over pairs i < j: bracketed from a few, then settled over all."""
     if len(s.points) < 2:
-        raise DataError("the median distance needs at least two points with weight", code="D11", fix="give lengthscale")
+        raise DataError(
+            "the median distance needs at least two points with weight", code="too-few-runs", fix="give lengthscale"
+        )
     median = _median_between(s, *_bracket(s))
     median = _median_between(s, 0.0, np.finfo(float).max) if median is None else median
     if not median:
         raise DataError(
             "more than half of the pairs of points coincide, so the median distance is zero",
-            code="D11",
+            code="bad-setting",
             fix="give lengthscale, or pass distinct points with weights",
         )
     return median

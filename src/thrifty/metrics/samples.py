@@ -48,13 +48,13 @@ def sample(points: npt.ArrayLike, weights: npt.ArrayLike | None, name: str) -> S
     """
     table = rows(points, name)
     if len(table) == 0:
-        raise DataError(f"{name} has no rows", code="D05", fix="pass at least two points")
+        raise DataError(f"{name} has no rows", code="bad-array", fix="pass at least two points")
     bad = ~np.isfinite(table).all(1)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"{name}: {int(bad.sum())} of {len(table)} rows are not finite (first row {row}: {table[row]})",
-            code="D07",
+            code="bad-array",
             why="a distance to such a point is undefined",
             fix="leave failed runs out, e.g. simulations.valid()",
         )
@@ -76,7 +76,7 @@ def two_samples(
     if first.points.shape[1] != second.points.shape[1]:
         raise DataError(
             f"x has {first.points.shape[1]} columns, y has {second.points.shape[1]}",
-            code="D06",
+            code="bad-array",
             fix="compare samples of the same parameters, in the same order",
         )
     return first, second
@@ -86,19 +86,19 @@ def _checked_weights(weights: npt.ArrayLike, n: int, name: str) -> Array:
     try:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise WeightError(f"{name}_weights are not numbers: {error}", code="W01") from None
+        raise WeightError(f"{name}_weights are not numbers: {error}", code="bad-weights") from None
     if values.shape != (n,):
-        raise WeightError(f"{name}_weights has shape {values.shape}, but {name} has {n} rows", code="W01")
+        raise WeightError(f"{name}_weights has shape {values.shape}, but {name} has {n} rows", code="bad-weights")
     bad = ~(values >= 0) | ~np.isfinite(values)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise WeightError(
             f"{name}_weights: {int(bad.sum())} of {n} values are negative or not finite"
             f" (first at row {row}: {values[row]:g})",
-            code="W01",
+            code="bad-weights",
             why="metrics take linear weights, not log weights",
             fix="pass th.normalise(log_weights)",
         )
     if not values.any():
-        raise WeightError(f"{name}_weights are all zero", code="W01")
+        raise WeightError(f"{name}_weights are all zero", code="bad-weights")
     return values / values.max()

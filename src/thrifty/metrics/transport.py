@@ -43,7 +43,8 @@ def sliced_wasserstein(
     numbers = all(isinstance(v, int | float | np.number) for v in (order, directions))
     if not numbers or not 1 <= order < np.inf or directions < 1 or directions != int(directions):
         raise DataError(
-            f"order must be >= 1 and directions a whole number >= 1, got {order!r} and {directions!r}", code="D11"
+            f"order must be >= 1 and directions a whole number >= 1, got {order!r} and {directions!r}",
+            code="bad-setting",
         )
     first, second = two_samples(x, y, x_weights, y_weights)
     dim = first.points.shape[1]

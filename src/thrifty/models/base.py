@@ -53,7 +53,7 @@ class Model(ABC):
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.overhead) and self.overhead >= 0):
-            raise ConfigError(f"overhead must be a number >= 0, got {self.overhead}", code="C02")
+            raise ConfigError(f"overhead must be a number >= 0, got {self.overhead}", code="bad-setting")
         self._check_prior()
         # what a run must still be asked, found once: a prior that stays above zero answers for itself
         asked = tuple(i for i in map(self._names().index, self.POSITIVE) if not self.prior.bounds[0][i] > 0)
@@ -67,12 +67,12 @@ class Model(ABC):
             raise PriorError(
                 f"prior has {self.prior.dim} parameters, {type(self).__name__} takes {len(expected)}:"
                 f" {', '.join(expected)}",
-                code="P04",
+                code="wrong-prior",
             )
         if sorted(self.prior.names) == sorted(expected) and tuple(self.prior.names) != tuple(expected):
             raise PriorError(
                 f"prior names {', '.join(self.prior.names)} are {type(self).__name__}'s in another order",
-                code="P04",
+                code="wrong-prior",
                 why="columns go by position",
                 fix=f"order them {', '.join(expected)}",
             )
@@ -81,7 +81,8 @@ class Model(ABC):
             first = int(np.flatnonzero(low < self.LOW)[0])
             name = self.prior.names[first]
             raise PriorError(
-                f"prior {name!r} reaches {low[first]:g}, but {type(self).__name__} needs it >= {self.LOW:g}", code="P02"
+                f"prior {name!r} reaches {low[first]:g}, but {type(self).__name__} needs it >= {self.LOW:g}",
+                code="wrong-prior",
             )
 
     @abstractmethod
@@ -111,18 +112,18 @@ class Model(ABC):
         """Read one parameter vector (p,).
 
         Raises:
-            DataError: D06 wrong length, D07 not finite.
-            PriorError: P09 outside the prior's support.
+            DataError: bad-array wrong length, bad-array not finite.
+            PriorError: outside-prior outside the prior's support.
         """
         try:
             vector = np.asarray(theta, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"theta is not a vector of numbers: {error}", code="D06") from None
+            raise DataError(f"theta is not a vector of numbers: {error}", code="bad-array") from None
         vector = vector.reshape(1) if vector.ndim == 0 else vector
         if vector.shape != (self.dim,):
             raise DataError(
                 f"theta has shape {vector.shape}, {type(self).__name__} takes ({self.dim},): {', '.join(self.names)}",
-                code="D06",
+                code="bad-array",
                 fix="one vector per run; for many use simulate_many(thetas, seed)",
             )
         low, high = self.prior.bounds
@@ -131,20 +132,24 @@ class Model(ABC):
                 raise self._refusal(name, value, f"[{least:g}, {most:g}]")
         for i in self._nonzero:
             if not vector[i] > 0:
-                raise PriorError(f"{self.names[i]} = {vector[i]:g}; {type(self).__name__} needs it above 0", code="P09")
+                raise PriorError(
+                    f"{self.names[i]} = {vector[i]:g}; {type(self).__name__} needs it above 0", code="outside-prior"
+                )
         if not self._boxed and not self.prior.log_prob(vector[None])[0] > -np.inf:
             raise PriorError(
-                f"theta = {vector.tolist()} has zero prior density", code="P09", fix="draw theta from model.prior"
+                f"theta = {vector.tolist()} has zero prior density",
+                code="outside-prior",
+                fix="draw theta from model.prior",
             )
         return vector
 
     def _refusal(self, name: str, value: float, support: str) -> ThriftyError:
         model = type(self).__name__
         if not isfinite(value):
-            return DataError(f"{name} = {value} is not a finite number ({model})", code="D07")
+            return DataError(f"{name} = {value} is not a finite number ({model})", code="bad-array")
         return PriorError(
             f"{name} = {value:g} lies outside the support {support} of {model}'s prior",
-            code="P09",
+            code="outside-prior",
             why="a run there has weight zero: its cost would be thrown away",
             fix=f"draw theta from model.prior, or give {model}(prior=...) a wider one",
         )
@@ -183,13 +188,13 @@ class Model(ABC):
             measured: Cost in CPU seconds of this machine instead of operations.
         """
         if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-            raise ConfigError(f"workers = {workers!r}; a whole number of at least 1 is needed", code="F06")
+            raise ConfigError(f"workers = {workers!r}; a whole number of at least 1 is needed", code="bad-setting")
         check_seed(seed)
         check_seed(start, "start")
         if isinstance(thetas, Draws) and thetas.names and thetas.names != self.names:
             raise DataError(
                 f"draws of {', '.join(thetas.names)}, but {type(self).__name__} takes {', '.join(self.names)}",
-                code="D06",
+                code="bad-name",
             )
         table = thetas.theta if isinstance(thetas, Draws) else rows(thetas, "thetas", dim=self.dim)
         table = np.array([self.check(row) for row in table]).reshape(-1, self.dim)
@@ -230,7 +235,7 @@ class Model(ABC):
 def check_seed(seed: int, label: str = "seed") -> None:
     """Refuse what is not a whole number >= 0: an unseeded run cannot be repeated."""
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"{label} = {seed!r}, expected a whole number of at least 0", code="F09")
+        raise ConfigError(f"{label} = {seed!r}, expected a whole number of at least 0", code="bad-setting")
 
 
 def generator(rng: np.random.Generator | int) -> np.random.Generator:
@@ -241,7 +246,7 @@ def generator(rng: np.random.Generator | int) -> np.random.Generator:
         return np.random.default_rng(rng)
     raise DataError(
         f"rng must be a numpy Generator, got {type(rng).__name__}: {rng!r}",
-        code="S16",
+        code="bad-setting",
         why="a run must be repeatable",
         fix="pass np.random.default_rng(seed)",
     )

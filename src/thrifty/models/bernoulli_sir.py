@@ -56,13 +56,14 @@ class BernoulliSIR(Model):
         if self.population > 20_000:
             raise ConfigError(
                 f"population {self.population}: the graph alone would take {self.population**2 / 8e6:.0f} MB",
-                code="D06",
+                code="bad-setting",
                 fix="stay at or below 20,000",
             )
         super().__post_init__()
         if self.prior.bounds[1][2] > 1:
             raise PriorError(
-                f"prior {self.names[2]!r} reaches {self.prior.bounds[1][2]:g}, but it is a probability", code="P02"
+                f"prior {self.names[2]!r} reaches {self.prior.bounds[1][2]:g}, but it is a probability",
+                code="wrong-prior",
             )
 
     def _names(self) -> tuple[str, ...]:

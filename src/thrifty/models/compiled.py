@@ -19,7 +19,7 @@ try:
 except ImportError as error:
     raise MissingExtraError(
         f"this model's event loop is compiled by numba, which cannot be imported ({error})",
-        code="X01",
+        code="missing-extra",
         why="in plain Python a run takes about a hundred times longer",
         fix='pip install "thrifty[models]"; th.models.GaussianToy needs nothing extra',
     ) from error

@@ -62,10 +62,10 @@ class Gamma(Model):
 
     def __post_init__(self) -> None:
         if not isinstance(self.m, int | np.integer) or self.m < 2:
-            raise ConfigError(f"m must be a whole number >= 2, got {self.m!r}", code="D06")
+            raise ConfigError(f"m must be a whole number >= 2, got {self.m!r}", code="bad-setting")
         unknown = [name for name in self.summaries if name not in SUMMARIES]
         if unknown or not self.summaries:
-            raise ConfigError(f"summaries {self.summaries} must be some of {', '.join(SUMMARIES)}", code="F01")
+            raise ConfigError(f"summaries {self.summaries} must be some of {', '.join(SUMMARIES)}", code="bad-setting")
         object.__setattr__(self, "summaries", tuple(self.summaries))
         super().__post_init__()
 
@@ -98,7 +98,7 @@ class Gamma(Model):
         if values.shape != (self.m,) or not (np.isfinite(values) & (values > 0)).all():
             raise DataError(
                 f"reference_posterior needs the {self.m} raw positive values, got shape {values.shape}",
-                code="D01",
+                code="bad-observation",
                 fix="model.observed_sample(seed), or statistics_posterior(x_o) for the statistics",
             )
         return self._posterior(lambda t: self._log_given_mean_log(t, np.log(values).mean()))
@@ -112,12 +112,16 @@ class Gamma(Model):
         """
         x = np.atleast_1d(np.asarray(x_o, dtype=np.float64))
         if x.shape != (len(self.summaries),) or not np.isfinite(x).all():
-            raise DataError(f"x_o must be {len(self.summaries)} finite numbers, got {x.tolist()}", code="D01")
+            raise DataError(
+                f"x_o must be {len(self.summaries)} finite numbers, got {x.tolist()}", code="bad-observation"
+            )
         given = dict(zip(self.summaries, x.tolist(), strict=True))
         if "mean_log" in given:
             return self._posterior(lambda t: self._log_given_mean_log(t, given["mean_log"]))
         if "mean" not in given:
-            raise ConfigError("the posterior given sd alone is not known", code="D01", fix='add "mean" to summaries')
+            raise ConfigError(
+                "the posterior given sd alone is not known", code="bad-setting", fix='add "mean" to summaries'
+            )
         if "sd" not in given:
             return self._posterior(lambda t: self._log_given_mean(t, given["mean"]))
         cv2 = (given["sd"] / given["mean"]) ** 2
@@ -125,7 +129,7 @@ class Gamma(Model):
 
     def _posterior(self, log_likelihood: Callable[[Array], Array]) -> GridPosterior:
         if not isinstance(self.prior, Uniform):
-            raise ConfigError("the reference posterior is for a uniform prior", code="P03")
+            raise ConfigError("the reference posterior is for a uniform prior", code="wrong-prior")
         return GridPosterior(log_likelihood, float(self.prior.low[0]), float(self.prior.high[0]), self.names)
 
     def _log_given_mean_log(self, theta: Array, mean_log: float) -> Array:

@@ -55,14 +55,14 @@ class GaussianToy(Model):
 
     def __post_init__(self) -> None:
         if self.p < 1:
-            raise ConfigError(f"p = {self.p}; at least one parameter is needed", code="D06")
+            raise ConfigError(f"p = {self.p}; at least one parameter is needed", code="bad-setting")
         for label, least in (("noise_sd", "> 0"), ("cost_noise", ">= 0"), ("seconds_per_unit", ">= 0")):
             value = getattr(self, label)
             if not np.isfinite(value) or value < 0 or (value == 0 and least == "> 0"):
-                raise ConfigError(f"{label} must be a finite number {least}, got {value}", code="P02")
+                raise ConfigError(f"{label} must be a finite number {least}, got {value}", code="bad-setting")
         slope = np.asarray(self.a)
         if slope.dtype.kind not in "iuf" or slope.shape not in ((), (self.p,)) or not np.isfinite(slope).all():
-            raise ConfigError(f"a must be one finite number or {self.p} of them, got {self.a}", code="D06")
+            raise ConfigError(f"a must be one finite number or {self.p} of them, got {self.a}", code="bad-setting")
         names = ["theta"] if self.p == 1 else [f"theta_{i + 1}" for i in range(self.p)]
         object.__setattr__(self, "slope", frozen(np.broadcast_to(slope.astype(np.float64), (self.p,))))
         object.__setattr__(self, "prior", Normal(np.zeros(self.p), np.ones(self.p), names=tuple(names)))
@@ -97,7 +97,7 @@ class GaussianToy(Model):
         """The exact posterior at x_o (p,)."""
         x = np.atleast_1d(np.asarray(x_o, dtype=np.float64))
         if x.shape != (self.p,) or not np.isfinite(x).all():
-            raise DataError(f"x_o must be {self.p} finite numbers, got {x.tolist()}", code="D01")
+            raise DataError(f"x_o must be {self.p} finite numbers, got {x.tolist()}", code="bad-observation")
         variance = self.noise_sd**2
         return Normal(x / (1 + variance), np.full(self.p, np.sqrt(variance / (1 + variance))), names=self.names)
 
@@ -105,7 +105,9 @@ class GaussianToy(Model):
         """The exact cost-aware proposal under g = z^k, N(-k a, I): prior over c^k, normalised."""
         if self.overhead:
             raise ConfigError(
-                f"with overhead {self.overhead:g} the cost is not exp(a·theta)", code="C02", fix="set overhead to 0"
+                f"with overhead {self.overhead:g} the cost is not exp(a·theta)",
+                code="bad-setting",
+                fix="set overhead to 0",
             )
         return Normal(-k * self.slope, np.ones(self.p), names=self.names)
 

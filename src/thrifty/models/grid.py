@@ -95,7 +95,7 @@ def _grid_around_mode(log_density: Callable[[Array], Array], low: float, high: f
         if np.isnan(values).any() or not np.isfinite(values.max()):
             raise DataError(
                 "no parameter of the prior could have made these data",
-                code="D01",
+                code="far-observation",
                 fix="look for zeros, signs and units in x_o; model.observed(seed) is an example",
             )
         kept = np.flatnonzero(values > values.max() - _DEPTH)

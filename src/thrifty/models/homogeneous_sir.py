@@ -45,9 +45,9 @@ class HomogeneousSIR(Model):
 
     def __post_init__(self) -> None:
         if not isinstance(self.population, int | np.integer) or self.population < 2:
-            raise ConfigError(f"population must be a whole number >= 2, got {self.population!r}", code="D06")
+            raise ConfigError(f"population must be a whole number >= 2, got {self.population!r}", code="bad-setting")
         if not (np.isfinite(self.k) and self.k > 0):
-            raise ConfigError(f"dispersion k must be a finite number > 0, got {self.k}", code="P02")
+            raise ConfigError(f"dispersion k must be a finite number > 0, got {self.k}", code="bad-setting")
         super().__post_init__()
 
     def _names(self) -> tuple[str, ...]:

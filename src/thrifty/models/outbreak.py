@@ -36,6 +36,6 @@ def outbreak_statistics(times: Array, removals: int, bins: int) -> Array:
 def check_settings(population: int, bins: int) -> None:
     """At least one susceptible and one bin."""
     if not isinstance(population, int | np.integer) or population < 2:
-        raise ConfigError(f"population must be a whole number >= 2, got {population!r}", code="D06")
+        raise ConfigError(f"population must be a whole number >= 2, got {population!r}", code="bad-setting")
     if not isinstance(bins, int | np.integer) or bins < 1:
-        raise ConfigError(f"bins must be a whole number >= 1, got {bins!r}", code="D06")
+        raise ConfigError(f"bins must be a whole number >= 1, got {bins!r}", code="bad-setting")

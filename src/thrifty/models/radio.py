@@ -66,9 +66,9 @@ class Radio(Model):
     def __post_init__(self) -> None:
         for label, value in (("m", self.m), ("points", self.points)):
             if not isinstance(value, int | np.integer) or value < 2:
-                raise ConfigError(f"{label} must be a whole number >= 2, got {value!r}", code="D06")
+                raise ConfigError(f"{label} must be a whole number >= 2, got {value!r}", code="bad-setting")
         if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
-            raise ConfigError(f"bandwidth must be a finite number > 0, got {self.bandwidth}", code="P02")
+            raise ConfigError(f"bandwidth must be a finite number > 0, got {self.bandwidth}", code="bad-setting")
         super().__post_init__()
 
     def _names(self) -> tuple[str, ...]:

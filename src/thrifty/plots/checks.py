@@ -29,7 +29,7 @@ def calibration(*checks: Calibration) -> Figure:
         checks: Results of `sbc`, `coverage`, `tarp`, one panel each.
     """
     if not checks:
-        raise DataError("calibration needs at least one result of sbc, coverage or tarp", code="D11")
+        raise DataError("calibration needs at least one result of sbc, coverage or tarp", code="bad-setting")
     figure, axes = new(4.1 * len(checks), 3.5, columns=len(checks))
     for ax, check in zip(axes[0], checks, strict=True):
         title, x, y = _TITLES.get(check.name, (check.name, "level", "difference"))

@@ -50,7 +50,7 @@ def cost_surface(
     points = None if pilot is None else np.asarray(pilot, dtype=np.float64).reshape(-1, known.dim)
     measured = None if seconds is None else np.asarray(seconds, dtype=np.float64)
     if points is not None and measured is not None and len(points) != len(measured):
-        raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="D06")
+        raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
     if known.dim == 1:
         figure = _curve(cost, (float(low[0]), float(high[0])), points, measured)
         labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
@@ -153,7 +153,7 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
         title: Above the figure.
     """
     if not steps:
-        raise DataError("a waterfall needs at least one step", code="D11")
+        raise DataError("a waterfall needs at least one step", code="bad-setting")
     amounts = np.array(list(steps.values()), dtype=np.float64)
     ends = np.cumsum(amounts)
     figure, axes = new(max(4.0, 1.15 * (len(steps) + 1)), 3.4)

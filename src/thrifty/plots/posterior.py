@@ -95,7 +95,7 @@ def marginals(
             f"log weights for {unknown[0]!r}, but the methods are {', '.join(methods)}"
             if unknown
             else "no method to draw",
-            code="D10",
+            code="bad-name",
             why="a posterior without its weights is another posterior" if unknown else "",
             fix="give both the same label" if unknown else 'pass {"NPE": draws, ...}',
         )
@@ -103,7 +103,9 @@ def marginals(
     dim = next(iter(samples.values())).points.shape[1]
     other = [label for label, s in samples.items() if s.points.shape[1] != dim]
     if other:
-        raise DataError(f"{other[0]!r} has {samples[other[0]].points.shape[1]} parameters, others {dim}", code="D06")
+        raise DataError(
+            f"{other[0]!r} has {samples[other[0]].points.shape[1]} parameters, others {dim}", code="bad-array"
+        )
     mark = _truth(truth, dim)
     known = None if prior is None else as_prior(prior)
     names = parameter_names(names or (known.names if known else ()), dim)
@@ -143,9 +145,9 @@ def _truth(truth: npt.ArrayLike | None, dim: int) -> Array | None:
     try:
         values = np.asarray(truth, dtype=np.float64).ravel()
     except (TypeError, ValueError):
-        raise DataError(f"truth is not a row of numbers: {truth!r:.60}", code="D05") from None
+        raise DataError(f"truth is not a row of numbers: {truth!r:.60}", code="bad-array") from None
     if len(values) != dim or not np.isfinite(values).all():
-        raise DataError(f"truth must be {dim} finite numbers, got {values.tolist()}", code="D06")
+        raise DataError(f"truth must be {dim} finite numbers, got {values.tolist()}", code="bad-array")
     return values
 
 

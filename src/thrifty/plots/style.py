@@ -115,5 +115,5 @@ def span(samples: Sequence[Sample], column: int) -> tuple[float, float]:
 def parameter_names(names: Sequence[str], dim: int) -> tuple[str, ...]:
     """Given names, or theta_1, theta_2, ..."""
     if names and len(names) != dim:
-        raise DataError(f"{len(names)} names for {dim} parameters", code="D10")
+        raise DataError(f"{len(names)} names for {dim} parameters", code="bad-name")
     return tuple(names) or (("theta",) if dim == 1 else tuple(f"theta_{i + 1}" for i in range(dim)))

@@ -129,7 +129,9 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
     if isinstance(obj, Mapping):
         return Independent(obj)
     if isinstance(obj, type):
-        raise PriorError(f"{obj.__name__} is a class, not a prior", code="P03", fix=f"call it: {obj.__name__}(...)")
+        raise PriorError(
+            f"{obj.__name__} is a class, not a prior", code="bad-prior", fix=f"call it: {obj.__name__}(...)"
+        )
     if hasattr(obj, "rvs"):
         return _from_scipy(obj, names)
     if isinstance(obj, Prior):
@@ -141,7 +143,7 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
     missing = "sample" if not hasattr(obj, "sample") else "log_prob"
     raise PriorError(
         f"prior has no {missing} method: {type(obj).__name__}",
-        code="P03",
+        code="bad-prior",
         why="thrifty draws from the prior and evaluates its density",
         fix="give bounds (th.Uniform) or a proper distribution (scipy, torch, sbi)",
     )
@@ -151,11 +153,11 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
     if hasattr(obj, "freeze"):
         raise PriorError(
             f"scipy.stats.{getattr(obj, 'name', 'distribution')} is not frozen",
-            code="P03",
+            code="bad-prior",
             fix="give its settings, e.g. scipy.stats.norm(0, 1)",
         )
     if not (hasattr(obj, "logpdf") or hasattr(obj, "support")):
-        raise PriorError(f"{type(obj).__name__} has no density; thrifty's priors have densities", code="P07")
+        raise PriorError(f"{type(obj).__name__} has no density; thrifty's priors have densities", code="bad-prior")
     if not hasattr(obj, "support"):  # multivariate
         dim = int(np.size(obj.rvs(size=1, random_state=0)))
         joint = _ScipyJoint(obj, checked_names(names, dim))
@@ -164,14 +166,14 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
         except Exception as error:  # whatever scipy makes of rows of parameters
             raise PriorError(
                 f"{type(obj).__name__} cannot be evaluated at rows of parameters: {error}",
-                code="P04",
+                code="bad-prior",
                 fix="wrap it in an object with sample(n, rng), log_prob(theta), names and dim",
             ) from None
         return joint
     if np.ndim(obj.support()[0]) > 0:
         raise PriorError(
             f"one frozen distribution holds {np.size(obj.support()[0])} parameters",
-            code="P04",
+            code="bad-prior",
             fix='give one per parameter: {"a": scipy.stats.norm(0, 1), "b": scipy.stats.norm(1, 2)}',
         )
     return Independent({checked_names(names, 1)[0]: obj})
@@ -183,17 +185,17 @@ def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
     except TypeError as error:
         raise PriorError(
             f"{type(obj).__name__}.sample((2,)) fails: {error}",
-            code="P04",
+            code="bad-prior",
             fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
         ) from None
     if not type(draw).__module__.startswith("torch"):
         raise PriorError(
             f"{type(obj).__name__}.sample((2,)) returns {type(draw).__name__}",
-            code="P04",
+            code="bad-prior",
             fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
         )
     if getattr(getattr(obj, "support", None), "is_discrete", False):
-        raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="P07")
+        raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="bad-prior")
     dim = 1 if draw.ndim == 1 else int(draw.shape[-1])
     return _TorchPrior(obj, checked_names(names, dim), _torch_bounds(obj, dim))
 

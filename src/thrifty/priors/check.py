@@ -25,7 +25,7 @@ def check_draws(prior: Prior, draws: Any) -> Array:
     """The draws of a prior (n, p), checked for shape, finiteness and density at the first 200.
 
     Raises:
-        PriorError: P04 wrong shape or not finite, P05 a draw has zero density or lies outside the bounds.
+        PriorError: bad-prior wrong shape or not finite, bad-prior a draw has zero density or lies outside the bounds.
     """
     theta = np.asarray(draws, dtype=np.float64)
     if theta.ndim != 2 or theta.shape[1] != prior.dim:
@@ -33,28 +33,28 @@ def check_draws(prior: Prior, draws: Any) -> Array:
         raise PriorError(
             f"prior.sample({n}) returned shape {theta.shape}, expected ({n}, {prior.dim})"
             f" for parameters {', '.join(prior.names)}",
-            code="P04",
+            code="bad-prior",
         )
     if not np.isfinite(theta).all():
-        raise PriorError(f"prior.sample({len(theta)}) returned values that are not finite", code="P04")
+        raise PriorError(f"prior.sample({len(theta)}) returned values that are not finite", code="bad-prior")
     some = theta[:200]
     density = np.asarray(prior.log_prob(some), dtype=np.float64)
     if density.shape != (len(some),):
         raise PriorError(
             f"prior.log_prob of {len(some)} parameters returned shape {density.shape}, expected ({len(some)},)",
-            code="P04",
+            code="bad-prior",
         )
     bad = ~(density > -np.inf)
     if bad.any():
         raise PriorError(
             f"{int(bad.sum())} of {len(some)} prior draws have zero density, first at theta={some[bad][0].tolist()}",
-            code="P05",
+            code="bad-prior",
             why="sample() and log_prob() describe different priors",
         )
     low, high = prior.bounds
     outside = ((theta < low) | (theta > high)).any(1)
     if outside.any():
-        raise PriorError(f"prior draw {theta[outside][0].tolist()} lies outside prior.bounds", code="P05")
+        raise PriorError(f"prior draw {theta[outside][0].tolist()} lies outside prior.bounds", code="bad-prior")
     return theta
 
 
@@ -65,7 +65,7 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
     over it, within six standard errors of both.
 
     Raises:
-        PriorError: P04 wrong shape, P05 sampler and density disagree, P08 a parameter never varies.
+        PriorError: bad-prior wrong shape, bad-prior sampler and density disagree, bad-prior a parameter never varies.
     """
     rng = np.random.default_rng(seed)
     theta = check_draws(prior, prior.sample(n, rng))
@@ -73,7 +73,7 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
         if np.ptp(column) == 0:
             raise PriorError(
                 f"prior {name!r} has zero width: every draw is {column[0]:g}",
-                code="P08",
+                code="bad-prior",
                 fix="make it a fixed argument of the simulator",
             )
     chosen, others = theta[: n // 2], theta[n // 2 :]
@@ -91,6 +91,6 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
             raise PriorError(
                 f"prior draws and density disagree: {drawn:.1%} of the draws lie within {half.round(3).tolist()} of"
                 f" {centre.round(3).tolist()}, where the density integrates to {density.mean():.1%}",
-                code="P05",
+                code="bad-prior",
                 why="sample() and log_prob() describe different priors, or the density is not normalised",
             )

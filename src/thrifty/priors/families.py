@@ -25,11 +25,13 @@ def checked_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
         names = [names]
     for i, name in enumerate(names):
         if not isinstance(name, str) or not _SAFE_NAME.fullmatch(name):
-            raise PriorError(f"names may use letters, digits and _, and start with a letter; got {name!r}", code="P06")
+            raise PriorError(
+                f"names may use letters, digits and _, and start with a letter; got {name!r}", code="bad-name"
+            )
         if name in names[:i]:
-            raise PriorError(f"parameter name {name!r} is used twice", code="P06", fix="give each its own name")
+            raise PriorError(f"parameter name {name!r} is used twice", code="bad-name", fix="give each its own name")
     if len(names) != dim:
-        raise PriorError(f"{len(names)} names for {dim} parameters: {', '.join(names)}", code="P06")
+        raise PriorError(f"{len(names)} names for {dim} parameters: {', '.join(names)}", code="bad-name")
     return tuple(names)
 
 
@@ -39,29 +41,29 @@ def _vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) ->
         settings = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in named.values()))
     except (TypeError, ValueError) as error:
         shapes = ", ".join(f"{k} {np.shape(v)}" for k, v in named.items())
-        raise PriorError(f"cannot read {shapes} as vectors of one length: {error}", code="P02") from None
+        raise PriorError(f"cannot read {shapes} as vectors of one length: {error}", code="bad-prior") from None
     if settings[0].ndim != 1 or settings[0].size == 0:
-        raise PriorError(f"{next(iter(named))} must be a vector, got shape {settings[0].shape}", code="P02")
+        raise PriorError(f"{next(iter(named))} must be a vector, got shape {settings[0].shape}", code="bad-prior")
     checked = checked_names(names, len(settings[0]))
     for label, values in zip(named, settings, strict=True):
         for name, value in zip(checked, values, strict=True):
             if not np.isfinite(value):
-                raise PriorError(f"prior {name!r}: {label} must be a finite number, got {value}", code="P02")
+                raise PriorError(f"prior {name!r}: {label} must be a finite number, got {value}", code="bad-prior")
     return checked, [frozen(v) for v in settings]
 
 
 def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
     for name, a, b in zip(names, low.tolist(), high.tolist(), strict=True):
         if not np.isfinite(b - a):
-            raise PriorError(f"prior {name!r}: the width from {a:g} to {b:g} overflows", code="P02")
+            raise PriorError(f"prior {name!r}: the width from {a:g} to {b:g} overflows", code="bad-prior")
         if a == b:
             raise PriorError(
                 f"prior {name!r} has zero width (low = high = {a:g})",
-                code="P08",
+                code="bad-prior",
                 fix="make it a fixed argument of the simulator",
             )
         if a > b:
-            raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="P01", fix="swap them")
+            raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="bad-prior", fix="swap them")
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,7 @@ class LogUniform:
         names, (low, high) = _vectors({"low": self.low, "high": self.high}, self.names)
         for name, a in zip(names, low, strict=True):
             if a <= 0:
-                raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="P02")
+                raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="bad-prior")
         _check_interval(names, low, high)
         _set(self, names=names, low=low, high=high)
 
@@ -169,7 +171,7 @@ class Normal:
         names, (mean, sd) = _vectors({"mean": self.mean, "sd": self.sd}, self.names)
         for name, value in zip(names, sd, strict=True):
             if value <= 0:
-                raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="P02")
+                raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="bad-prior")
         _set(self, names=names, mean=mean, sd=sd)
 
     @property
@@ -209,26 +211,26 @@ class Independent:
     def __post_init__(self) -> None:
         if not isinstance(self.marginals, Mapping) or not self.marginals:
             raise PriorError(
-                f"expected a dict of name -> scipy frozen distribution, got {self.marginals!r}", code="P03"
+                f"expected a dict of name -> scipy frozen distribution, got {self.marginals!r}", code="bad-prior"
             )
         names = checked_names(list(self.marginals), len(self.marginals))
         for name, marginal in self.marginals.items():
             if not (hasattr(marginal, "rvs") and hasattr(marginal, "support")):
                 raise PriorError(
                     f"prior {name!r}: {marginal!r} has no sample method (rvs)",
-                    code="P03",
+                    code="bad-prior",
                     why="thrifty needs to draw from it",
                     fix=f'use a frozen scipy distribution, e.g. {{"{name}": scipy.stats.norm(0, 1)}}',
                 )
             if not hasattr(marginal, "logpdf"):
                 raise PriorError(
-                    f"prior {name!r}: {marginal!r} is discrete; thrifty's priors have densities", code="P07"
+                    f"prior {name!r}: {marginal!r} is discrete; thrifty's priors have densities", code="bad-prior"
                 )
             low, high = marginal.support()
             if np.isnan(low) or np.isnan(high):
                 raise PriorError(
                     f"prior {name!r}: scipy rejects these settings (support {low} to {high})",
-                    code="P02",
+                    code="bad-prior",
                     fix="check scale > 0 and the shape parameters",
                 )
         _set(self, names=names, marginals=dict(self.marginals))

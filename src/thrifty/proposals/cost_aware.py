@@ -127,7 +127,7 @@ class CostAware:
         penalty the draws are the prior's own.
 
         Raises:
-            PenaltyError: G04, fewer than one in a million candidates would be accepted.
+            PenaltyError: few-effective-runs, fewer than one in a million candidates would be accepted.
         """
         n = whole(n)
         rng = np.random.default_rng(rng)
@@ -153,7 +153,7 @@ class CostAware:
             if len(excess) and excess.min() < -1e-9:
                 raise PenaltyError(
                     f"penalty {self.penalty} falls to {np.exp(excess.min()):.3g} of its value at its floor",
-                    code="G09",
+                    code="bad-penalty",
                     why="acceptance would exceed one and the draws would not follow the proposal",
                     fix="clip the cost inside the penalty, as th.Power(k, low=...) does",
                 )
@@ -184,7 +184,7 @@ class CostAware:
         if self.acceptance >= RARE:
             if self.ess_fraction < COLLAPSED:
                 warn(
-                    f"[G03] the penalty {self.penalty} keeps {self.ess_fraction:.1%} effective draws:"
+                    f"[few-effective-runs] the penalty {self.penalty} keeps {self.ess_fraction:.1%} effective draws:"
                     f" 10,000 count as {10_000 * self.ess_fraction:,.0f}\n  fix: th.Power(0.5), or th.Mixture",
                     stacklevel=4,
                 )
@@ -198,15 +198,17 @@ class CostAware:
             " or use a gentler penalty, th.Power(0.5)"
         )
         if self.acceptance < HOPELESS:
-            raise PenaltyError(what, code="G04", why="drawing would take longer than simulating", fix=fix)
-        warn(f"[G04] {what}\n  fix: {fix}", stacklevel=4)
+            raise PenaltyError(
+                what, code="few-effective-runs", why="drawing would take longer than simulating", fix=fix
+            )
+        warn(f"[few-effective-runs] {what}\n  fix: {fix}", stacklevel=4)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, where the cost model has them; the prior is given again on loading."""
         if not hasattr(self.cost, "to_dict"):
             raise CostError(
                 "the cost is a function and cannot be saved as plain numbers",
-                code="C08",
+                code="code-not-saved",
                 fix="fit it with th.fit_cost, or keep the log_weights that came with the draws",
             )
         return {

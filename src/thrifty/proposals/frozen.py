@@ -30,4 +30,4 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
             parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
             return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)
         case other:
-            raise WeightError(f"unknown kind of proposal {other!r}", code="W06")
+            raise WeightError(f"unknown kind of proposal {other!r}", code="bad-file")

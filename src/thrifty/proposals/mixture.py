@@ -48,11 +48,13 @@ class Mixture:
 
     def __post_init__(self) -> None:
         if self.scheme not in ("balance", "paper"):
-            raise PenaltyError(f'scheme must be "balance" or "paper", got {self.scheme!r}', code="G05")
+            raise PenaltyError(f'scheme must be "balance" or "paper", got {self.scheme!r}', code="bad-penalty")
         if isinstance(self.powers, str) or not isinstance(self.powers, Sequence | np.ndarray):
-            raise PenaltyError(f"powers must be a sequence such as (0, 0.5, 1), got {self.powers!r}", code="G05")
+            raise PenaltyError(
+                f"powers must be a sequence such as (0, 0.5, 1), got {self.powers!r}", code="bad-penalty"
+            )
         if len(self.powers) == 0:
-            raise PenaltyError("a mixture needs at least one component", code="G05")
+            raise PenaltyError("a mixture needs at least one component", code="bad-penalty")
         prior = as_prior(self.prior)
         shares = tuple(float(s) for s in self.shares) or (1 / len(self.powers),) * len(self.powers)
         check_shares(shares, len(self.powers))
@@ -118,7 +120,7 @@ class Mixture:
         if self.scheme == "paper":
             raise WeightError(
                 "under the paper's scheme a weight belongs to a draw of one component, not to a theta",
-                code="W04",
+                code="bad-weights",
                 fix="use the log_weights that came with the draws, or scheme='balance'",
             )
         return self.balanced.log_weight(theta)

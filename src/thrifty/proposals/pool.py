@@ -49,17 +49,18 @@ class Pool:
             parts = tuple((whole(count), proposal) for count, proposal in self.parts)
         except (TypeError, ValueError):
             raise WeightError(
-                f"a pool takes pairs (number of draws, proposal), got {self.parts!r}", code="W05"
+                f"a pool takes pairs (number of draws, proposal), got {self.parts!r}", code="bad-setting"
             ) from None
         if not parts or sum(count for count, _ in parts) == 0:
-            raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="W05")
+            raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="bad-setting")
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "prior", as_prior(self.prior))
         for _, proposal in parts:
             error = getattr(proposal, "normaliser", Normaliser(1.0, 0.0))
             if len(parts) > 1 and error.relative > UNKNOWN:
                 warn(
-                    f"[W09] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only, and joint"
+                    f"[few-effective-runs] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only,"
+                    " and joint"
                     " weights rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
                     stacklevel=4,
                 )

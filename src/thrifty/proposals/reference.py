@@ -46,15 +46,15 @@ def priced(cost: Cost, theta: Array) -> Array:
     except ValueError as error:
         if "read-only" in str(error):
             raise CostError(
-                "the cost function changes its input array", code="C13", fix="work on a copy: theta = theta.copy()"
+                "the cost function changes its input array", code="bad-cost", fix="work on a copy: theta = theta.copy()"
             ) from None
         if "could not convert" in str(error):
-            raise CostError(f"the cost function does not return numbers: {error}", code="C02") from None
+            raise CostError(f"the cost function does not return numbers: {error}", code="bad-cost") from None
         raise
     if values.shape != (len(theta),):
         raise CostError(
             f"cost(theta) returned shape {values.shape} for {len(theta)} parameters, expected ({len(theta)},)",
-            code="C02",
+            code="bad-cost",
             fix="a cost takes a table (n, p) and returns one number per row, e.g. lambda t: 1 + t[:, 0]",
         )
     bad = ~(np.isfinite(values) & (values > 0))
@@ -63,7 +63,7 @@ def priced(cost: Cost, theta: Array) -> Array:
         raise CostError(
             f"cost(theta) = {values[i]:g} at theta = {theta[i].tolist()} ({int(bad.sum())} of {len(theta)} such);"
             " it must be positive and finite everywhere in the prior",
-            code="C02",
+            code="bad-cost",
             fix="fit the logarithm of cost (th.fit_cost does), or clip the function",
         )
     return values
@@ -72,7 +72,7 @@ def priced(cost: Cost, theta: Array) -> Array:
 def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
     """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
     if not callable(cost):
-        raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="C02")
+        raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="bad-cost")
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
     costs = priced(cost, theta)
     again = priced(cost, theta[:256])
@@ -80,7 +80,7 @@ def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int =
         i = int(np.argmax(np.abs(np.log(again / costs[:256]))))
         raise CostError(
             f"cost(theta) = {costs[i]:.4g} and then {again[i]:.4g} at the same theta = {theta[i].tolist()}",
-            code="C12",
+            code="bad-cost",
             why="a cost that changes between calls draws by one value and weighs by another",
             fix="fit a frozen model: th.fit_cost(theta, seconds)",
         )
@@ -108,5 +108,5 @@ def whole(n: int) -> int:
     """A number of draws, or an error."""
     whole = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool) and np.isfinite(n)
     if not whole or int(n) != n or n < 0:
-        raise PenaltyError(f"the number of draws must be a whole number >= 0, got {n!r}", code="G08")
+        raise PenaltyError(f"the number of draws must be a whole number >= 0, got {n!r}", code="bad-setting")
     return int(n)

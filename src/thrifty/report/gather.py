@@ -190,7 +190,7 @@ def gather(folder: Path) -> Facts:
     """Read a campaign.
 
     Raises:
-        CampaignError: A02, there is none; DamagedStoreError where rows fail their checksum or cannot be meant.
+        CampaignError: no-campaign, there is none; DamagedStoreError where rows fail their checksum or cannot be meant.
     """
     try:
         return _gathered(folder)
@@ -199,7 +199,7 @@ def gather(folder: Path) -> Facts:
             raise
         raise DamagedStoreError(
             f"{clean(folder)} holds values that no campaign has ({type(error).__name__}: {clean(error, 100)})",
-            code="V03",
+            code="damaged-folder",
         ) from None
 
 

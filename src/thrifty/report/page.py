@@ -187,7 +187,7 @@ def _replace(path: Path, text: str) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
         raise StorageError(
-            f"cannot write {path}: {error.strerror}", code="V06", fix="choose another file with --out"
+            f"cannot write {path}: {error.strerror}", code="disk-problem", fix="choose another file with --out"
         ) from None
 
 

@@ -23,7 +23,9 @@ def rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> 
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{name} is not a table of numbers: {error}", code="D05", fix="pass an array (n, p)") from None
+        raise DataError(
+            f"{name} is not a table of numbers: {error}", code="bad-array", fix="pass an array (n, p)"
+        ) from None
     if table.ndim == 0:
         table = table.reshape(1, 1)
     if table.ndim == 1:
@@ -33,7 +35,7 @@ def rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> 
         expected = "(n, p)" if dim is None else f"(n, {dim})"
         raise DataError(
             f"{name} has shape {np.shape(values)}, expected {expected}",
-            code="D06",
+            code="bad-array",
             fix="one row per run, one column per parameter",
         )
     return table
@@ -53,11 +55,11 @@ def checked_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
     try:
         values = np.asarray(log_weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise WeightError(f"log_weights are not numbers: {log_weights!r:.60}", code="W01") from None
+        raise WeightError(f"log_weights are not numbers: {log_weights!r:.60}", code="bad-weights") from None
     if values.shape != (n,):
         raise WeightError(
             f"log_weights has shape {values.shape}, expected ({n},)",
-            code="W01",
+            code="bad-weights",
             fix="one log weight per row of theta",
         )
     bad = np.isnan(values) | (values == np.inf)
@@ -65,12 +67,12 @@ def checked_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
         row = int(np.flatnonzero(bad)[0])
         raise WeightError(
             f"log_weights: {int(bad.sum())} of {n} values are NaN or +inf (first at row {row}: {values[row]})",
-            code="W01",
+            code="bad-weights",
             why="one such weight decides the whole posterior",
             fix="use the log_weights that came with the draws; -inf means weight zero",
         )
     if n and not np.isfinite(values).any():
-        raise WeightError("log_weights are all -inf: every weight is zero", code="W01")
+        raise WeightError("log_weights are all -inf: every weight is zero", code="bad-weights")
     return frozen(values)
 
 
@@ -79,9 +81,9 @@ def log_of_weights(weights: npt.ArrayLike) -> Array:
     try:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise WeightError(f"weights are not numbers: {weights!r:.60}", code="W01") from None
+        raise WeightError(f"weights are not numbers: {weights!r:.60}", code="bad-weights") from None
     if values.ndim != 1:
-        raise WeightError(f"weights have shape {values.shape}, expected one per row of theta", code="W01")
+        raise WeightError(f"weights have shape {values.shape}, expected one per row of theta", code="bad-weights")
     bad = ~(values >= 0)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -89,7 +91,7 @@ def log_of_weights(weights: npt.ArrayLike) -> Array:
         raise WeightError(
             f"weights: {int(bad.sum())} of {values.size} values are negative or NaN"
             f" (first {kind} at row {row}: {values[row]:g})",
-            code="W01",
+            code="bad-weights",
         )
     with np.errstate(divide="ignore"):
         return np.log(values)
@@ -101,7 +103,7 @@ def checked_names(names: Sequence[str], count: int, label: str) -> tuple[str, ..
         names = (names,)
     names = tuple(str(name) for name in names)
     if len(set(names)) != len(names):
-        raise DataError(f"{label} are used twice: {', '.join(names)}", code="D10")
+        raise DataError(f"{label} are used twice: {', '.join(names)}", code="bad-name")
     if names and len(names) != count:
-        raise DataError(f"{len(names)} {label} for {count} columns: {', '.join(names)}", code="D10")
+        raise DataError(f"{len(names)} {label} for {count} columns: {', '.join(names)}", code="bad-name")
     return names

@@ -61,13 +61,15 @@ class Draws:
         theta = frozen(rows(self.theta))
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
-            raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="D07")
+            raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
         object.__setattr__(self, "theta", theta)
         object.__setattr__(self, "log_weights", checked_log_weights(self.log_weights, len(theta)))
         object.__setattr__(self, "names", checked_names(self.names, theta.shape[1], "names"))
         if self.component is not None:
             if np.shape(self.component) != (len(theta),):
-                raise DataError(f"component has shape {np.shape(self.component)}, expected ({len(theta)},)", code="D06")
+                raise DataError(
+                    f"component has shape {np.shape(self.component)}, expected ({len(theta)},)", code="bad-array"
+                )
             object.__setattr__(self, "component", frozen(self.component, np.int64))
 
     def __len__(self) -> int:
@@ -80,6 +82,8 @@ class Draws:
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         if isinstance(which, int | np.integer):
-            raise DataError(f"a table is sliced, not indexed by {which}", code="D24", fix=f"draws[{which}:{which} + 1]")
+            raise DataError(
+                f"a table is sliced, not indexed by {which}", code="bad-array", fix=f"draws[{which}:{which} + 1]"
+            )
         component = None if self.component is None else self.component[which]
         return replace(self, theta=self.theta[which], log_weights=self.log_weights[which], component=component)

@@ -60,35 +60,35 @@ class Simulations(Travelling):
         try:
             x = np.asarray(self.x, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"x is not a table of numbers: {error}", code="D05") from None
+            raise DataError(f"x is not a table of numbers: {error}", code="bad-array") from None
         n = len(theta)
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
-            raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="D07")
+            raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
         if not isinstance(self.m, int | np.integer) or isinstance(self.m, bool):
-            raise DataError(f"m must be a whole number, got {self.m!r}", code="D08")
+            raise DataError(f"m must be a whole number, got {self.m!r}", code="bad-setting")
         x = x[:, None] if x.ndim == 1 and len(x) == n else x
         if x.ndim < 2 or len(x) != n:
             raise DataError(
-                f"x has shape {x.shape}, but theta has {n} rows", code="D06", fix="one row of x per row of theta"
+                f"x has shape {x.shape}, but theta has {n} rows", code="bad-array", fix="one row of x per row of theta"
             )
         if self.m < 1 or (self.m > 1 and (x.ndim < 3 or x.shape[1] != self.m)):
             raise DataError(
                 f"m = {self.m} realisations per theta, but x has shape {x.shape}",
-                code="D08",
+                code="bad-array",
                 fix="give x as (n, m, *event)",
             )
         finite = np.isfinite(x.reshape(n, -1)).all(1) if n else np.zeros(0, bool)
         status = np.where(finite, "ok", "invalid") if self.status is None else np.asarray(self.status, dtype=np.str_)
         unknown = set(status.tolist()) - set(STATUSES)
         if status.shape != (n,) or unknown:
-            raise DataError(f"status must be ({n},) of {', '.join(STATUSES)}; got {sorted(unknown)}", code="D09")
+            raise DataError(f"status must be ({n},) of {', '.join(STATUSES)}; got {sorted(unknown)}", code="bad-array")
         status = np.where((status == "ok") & ~finite, "invalid", status)
         cost = np.full(n, np.nan) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
         index = np.arange(n) if self.index is None else np.asarray(self.index, dtype=np.int64)
         for label, column in (("cost", cost), ("index", index)):
             if column.shape != (n,):
-                raise DataError(f"{label} has shape {column.shape}, expected ({n},)", code="D06")
+                raise DataError(f"{label} has shape {column.shape}, expected ({n},)", code="bad-array")
         event = x.shape[2:] if self.m > 1 else x.shape[1:]
         names = checked_names(self.names, theta.shape[1], "names")
         x_names = checked_names(self.x_names, int(np.prod(event)), "x_names")
@@ -127,7 +127,7 @@ class Simulations(Travelling):
         if sum(given) > 1:
             raise WeightError(
                 "weights given twice: pass one of log_weights, weights, proposal",
-                code="W02",
+                code="conflicting-settings",
                 why="they would be applied twice",
             )
         if weights is not None:

@@ -80,11 +80,15 @@ def _once(engine: Any, task: Any) -> Any:
     report, theta = reports[0], ", ".join(f"{v:.4g}" for v in task.theta)
     if report.cause == "timeout":
         raise SimulatorError(
-            f"theta = [{theta}] was still running after {task.limit:g} s", code="S17", fix="thrifty check --limit 3600"
+            f"theta = [{theta}] was still running after {task.limit:g} s",
+            code="simulator-failed",
+            fix="thrifty check --limit 3600",
         )
     if not report.outcomes:
         raise SimulatorError(
-            f"the worker died at theta = [{theta}] ({report.detail})", code="S18", fix="run it by hand first"
+            f"the worker died at theta = [{theta}] ({report.detail})",
+            code="simulator-failed",
+            fix="run it by hand first",
         )
     outcome = report.outcomes[0]
     if outcome.status != "ok":
@@ -95,11 +99,11 @@ def _once(engine: Any, task: Any) -> Any:
 
 
 def _code(outcome: Any) -> str:
-    """The code inside the message of a worker, "[S04] ...", or S06: it failed."""
+    """The code inside the message of a worker, "[bad-output] ...", or simulator-failed: it failed."""
     import re
 
     found = re.search(r"\[([A-Z]\d\d)\]", outcome.error)
-    return found[1] if found else "S06"
+    return found[1] if found else "simulator-failed"
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ class Findings:
         if len(shapes) > 1:
             raise SimulatorError(
                 f"runs returned {' and '.join(str(shape) for shape in sorted(shapes))} values: all must have one shape",
-                code="S05",
+                code="bad-output",
                 fix="pad, or return summaries",
             )
         wall, cpu = (tuple(getattr(b, kind) for _, b in visits) for kind in ("wall", "cpu"))
@@ -155,7 +159,7 @@ class Findings:
         lines.append(
             "seed      same seed, same output"
             if self.deterministic
-            else "warning   [S07] the same seed gave two different outputs: use the rng passed in;"
+            else "warning   [ignores-seed] the same seed gave two different outputs: use the rng passed in;"
             " until then a continued campaign is not bit-identical"
         )
         if settings.cost.measure == "reported":
@@ -166,14 +170,17 @@ class Findings:
             lines.append(f"timing    the same run twice differs {self.noise:.2f}x" + self._coarse())
         if self.threads > 1.5 and max(self.wall) > 0.05:
             lines.append(
-                f"warning   [S15] a run used {self.threads:.1f} CPU seconds per second: it starts threads of its own;"
+                f"warning   [bad-simulator] a run used {self.threads:.1f} CPU seconds per second: it starts threads;"
                 " set them to one, or workers will fight for the cores"
             )
         if self.same_output:
-            lines.append("warning   [S08] three different parameters gave the same output: does it read theta?")
+            lines.append(
+                "warning   [constant-output] three different parameters gave the same output: does it read theta?"
+            )
         if settings.cost.measure == "reported" and not all(value > 0 for value in self.reported):
             lines.append(
-                'warning   [C01] measure = "reported", but a run reported no cost: return thrifty.Output(x, cost=...)'
+                'warning   [bad-cost] measure = "reported", but a run reported no cost:'
+                " return thrifty.Output(x, cost=...)"
             )
         return [*lines, *self._predicted(settings)]
 
@@ -194,7 +201,7 @@ class Findings:
             place = place.parent
         free = shutil.disk_usage(place).free
         if size > 0.9 * free:
-            return [f"warning   [V06] only {free / 2**20:,.0f} MB free, {size / 2**20:,.0f} MB predicted"]
+            return [f"warning   [disk-problem] only {free / 2**20:,.0f} MB free, {size / 2**20:,.0f} MB predicted"]
         return [f"disk      about {max(size / 2**20, 0.1):,.1f} MB for {n:,} runs, {free / 2**30:,.0f} GB free"]
 
     def as_dict(self) -> dict[str, Any]:

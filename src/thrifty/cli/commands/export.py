@@ -47,7 +47,7 @@ def export(
     path = out if out is not None else Path(f"{place.resolve().name}.{_SUFFIX[to.value]}")
     if path.exists() and not force:
         raise ConfigError(
-            f"{path} exists already", code="A08", why="nothing is overwritten", fix="--force, or --out FILE"
+            f"{path} exists already", code="already-exists", why="nothing is overwritten", fix="--force, or --out FILE"
         )
     campaign = Campaign.open(place)
     check_campaign(

@@ -100,7 +100,7 @@ def _check_kept(place: Path, name: str, x_o: Any) -> None:
         if kept.name == name and not np.array_equal(np.ravel(kept.x_o), np.ravel(x_o)):
             raise ConfigError(
                 f"the result {name!r} of this folder is of another observation",
-                code="A08",
+                code="already-exists",
                 why="nothing is overwritten",
                 fix=f"thrifty infer --name {name}-2",
             )
@@ -148,7 +148,9 @@ def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
     path = observed if observed is not None else settings.get("observed")
     if path is None:
         raise DataError(
-            "no observed data", code="D01", fix="--observed observed.csv, or [infer] observed in thrifty.toml"
+            "no observed data",
+            code="bad-observation",
+            fix="--observed observed.csv, or [infer] observed in thrifty.toml",
         )
     return read_observed(path)
 

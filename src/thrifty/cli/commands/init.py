@@ -49,13 +49,13 @@ def init(
     from thrifty.errors import ConfigError
 
     if command and example:
-        raise ConfigError("give --command or --example, not both", code="F14")
+        raise ConfigError("give --command or --example, not both", code="conflicting-settings")
     files = _example(example.value) if example else _command(command) if command else _own()
     there = [name for name in files if (folder / name).exists()]
     if there:
         raise ConfigError(
             f"{', '.join(there)} exists already in {folder.absolute()}",
-            code="A08",
+            code="already-exists",
             why="nothing is overwritten",
             fix="thrifty init NEW_FOLDER, or move it away",
         )
@@ -108,7 +108,7 @@ def _command(command: str) -> dict[str, str]:
     try:
         parts = shlex.split(command)
     except ValueError as error:
-        raise ConfigError(f"--command {command!r}: {error}", code="S09") from None
+        raise ConfigError(f"--command {command!r}: {error}", code="bad-command") from None
     names = _parameters(command, parts)
     quoted = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)  # a string of TOML is one of JSON
     simulator = (
@@ -148,7 +148,9 @@ def _parameters(command: str, parts: list[str]) -> list[str]:
         problem = problem or "mentions no parameter"
     if problem:
         raise ConfigError(
-            f"--command {command!r} {problem}", code="S09", fix="--command './model {beta} {gamma} --seed {seed}'"
+            f"--command {command!r} {problem}",
+            code="bad-command",
+            fix="--command './model {beta} {gamma} --seed {seed}'",
         )
     return names
 

@@ -36,7 +36,9 @@ def replay(
     target = configured(place, config)
     theta, recorded = _recorded(place, index, dim=target.settings.prior.dim)
     if debug and not sys.stdin.isatty():
-        raise ConfigError("--debug needs a terminal", code="A09", fix="leave it out, or run it in a terminal")
+        raise ConfigError(
+            "--debug needs a terminal", code="bad-command-line", fix="leave it out, or run it in a terminal"
+        )
     simulator = load_simulator(target.settings)
     screen.step(
         "theta", ", ".join(f"{n} = {v!r}" for n, v in zip(target.settings.prior.names, theta.tolist(), strict=True))
@@ -96,10 +98,10 @@ def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
     finally:
         store.close()
     if not rows:
-        raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="A10")
+        raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="bad-command-line")
     theta = read_theta(rows[0], dim)
     if theta is None:
-        raise DamagedStoreError(f"the parameters of run {index} fail their checksum", code="V03")
+        raise DamagedStoreError(f"the parameters of run {index} fail their checksum", code="damaged-folder")
     return theta, read_outcome(runs[0], check=True) if runs else None
 
 

@@ -41,7 +41,7 @@ def reproduce(
     screen = Screen(quiet)
     scripts = _studies()
     if not name and (quick or full or seeds or workers or done or out):
-        raise ConfigError("which study?", code="A11", fix="thrifty reproduce lists them")
+        raise ConfigError("which study?", code="bad-command-line", fix="thrifty reproduce lists them")
     if not name:
         width = max(len(found) for found in scripts)
         for found, (_, line) in scripts.items():
@@ -52,10 +52,10 @@ def reproduce(
         from thrifty.cli.problems import did_you_mean
 
         raise ConfigError(
-            f"no study {name!r}.{did_you_mean(name, scripts)}", code="A11", fix="thrifty reproduce lists them"
+            f"no study {name!r}.{did_you_mean(name, scripts)}", code="bad-name", fix="thrifty reproduce lists them"
         )
     if quick and full:
-        raise ConfigError("give --quick or --full, not both", code="F14")
+        raise ConfigError("give --quick or --full, not both", code="conflicting-settings")
     options = ["--quick"] * quick + ["--full"] * full
     options += ["--seeds", str(seeds)] * (seeds is not None) + ["--workers", str(workers)] * (workers is not None)
     options += ["--done"] * done + ["--out", str(out)] * (out is not None)
@@ -71,7 +71,7 @@ def _studies() -> dict[str, tuple[Path, str]]:
     if not scripts:
         raise ConfigError(
             f"no studies at {place}",
-            code="A11",
+            code="missing-extra",
             why="the paper's studies come with the source, not with the installed package",
             fix='clone the repository and install it with pip install -e ".[all]"',
         )

@@ -115,7 +115,7 @@ def _check_same_penalty(session: Any) -> None:
     more = f"{settings.plan.n:,} more runs" if settings.plan.n else "runs until the budget is used"
     raise ConfigError(
         f"penalty or mixture changed since {planned:,} runs were planned: this would add {more} under the new one",
-        code="A12",
+        code="penalty-changed",
         why="draws that were made stay as they are; the pool of both is weighted jointly, and both are paid for",
         fix="the penalty it was planned with, a new folder, or --add-penalty to have both",
     )

@@ -62,6 +62,6 @@ def _prior(place: Path) -> Prior:
     except CampaignError as error:
         copy = read_sidecar(place)
         stored = {row[0]: row[1] for row in copy["meta"]} if copy else {}
-        if error.code not in ("V03", "V07") or "prior" not in stored:
+        if error.code not in ("damaged-folder", "untrusted-folder") or "prior" not in stored:
             raise
         return readable_prior(None, json.loads(stored["prior"]))
