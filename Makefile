@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(ONE_THREAD) $(BIN)/python -m thrifty.demo
+	@$(ONE_THREAD) $(BIN)/python -m thrifty.study.demo
 
 test: $(READY)
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 -m "not slow"

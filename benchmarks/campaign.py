@@ -20,13 +20,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 import thrifty as th
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.loop import Loop
-from thrifty.campaign.recorder import Recorder
-from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory
-from thrifty.campaign.task import Job
-from thrifty.campaign.virtual import Virtual
+from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.loop import Loop
+from thrifty.runner.schedule import Schedule
+from thrifty.runner.task import Job
+from thrifty.store.store import Recorder
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, pick, save, table
 from epidemics import PILOT, POWERS, fit, model_of, pilot, pooled, simulated
 
 import thrifty as th

@@ -12,8 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paired, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, pick, save, table
 
 import thrifty as th
 from thrifty.plots.style import COLOURS, labels, legend, new

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paired, paper_mmd2, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, paper_mmd2, pick, save, table
 from epidemics import (
     DRAWS,
     PILOT,

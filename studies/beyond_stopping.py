@@ -14,19 +14,18 @@ import heapq
 from pathlib import Path
 
 import numpy as np
-from common import Record, Study, Task, Value, column, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, pick, save, table
 
 import thrifty as th
 from thrifty.campaign.budget import ClockGate
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.limits import TimeLimit
-from thrifty.campaign.loop import Loop
-from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory, assemble
-from thrifty.campaign.task import Job
-from thrifty.campaign.virtual import Virtual
 from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.loop import Loop
+from thrifty.runner.schedule import Schedule
+from thrifty.runner.task import Job
+from thrifty.runner.time_limits import TimeLimit
 from thrifty.types import Array
 
 RANGE = 1000.0

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, pick, save, table
 
 import thrifty as th
 from thrifty.plots.style import COLOURS, labels, legend, new

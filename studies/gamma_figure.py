@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paired, paper_mmd2, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, paper_mmd2, pick, save, table
 from gamma_abc import TRUTHS, judged, tables
 from table1 import PAPER, start_up
 

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, pick, save, table
 from epidemics import LEAST, PILOT, SHOWN, fit, model_of, observations
 from scipy.interpolate import RegularGridInterpolator
 from scipy.optimize import brentq

@@ -16,18 +16,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paper_mmd2, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paper_mmd2, pick, save, table
 
 import thrifty as th
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.loop import Loop
-from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory
-from thrifty.campaign.task import Job
-from thrifty.campaign.virtual import Virtual
 from thrifty.closed_form import gain
 from thrifty.plots.style import COLOURS, density, labels, legend, new
+from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.loop import Loop
+from thrifty.runner.schedule import Schedule
+from thrifty.runner.task import Job
 from thrifty.types import Array
 
 PAPER_SAVED = {"k=2": 44, "mixture": 26}  # section 4.3, from 15.6, 8.8 and 11.6 hours

@@ -17,8 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from common import ROOT, Record, Study, Task, Value, column, mean_sd, pick, save, table
-from common import main as run_study
+from common import ROOT, Record, Study, Task, Value, column, main as run_study, mean_sd, pick, save, table
 from epidemics import PILOT, POWERS, SHOWN
 from table2 import ARMS, PAPER_SAVED
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paired, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, pick, save, table
 from epidemics import PILOT, POWERS, SHOWN, fit, judged, model_of, pilot, pooled, references, savings, simulated, spent
 
 import thrifty as th

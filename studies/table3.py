@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from common import Record, Study, Task, Value, column, mean_sd, paired, pick, save, table
-from common import main as run_study
+from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, pick, save, table
 from epidemics import POWERS, fit, judged, model_of, pilot, references, savings, simulated, spent
 
 import thrifty as th

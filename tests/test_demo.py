@@ -21,7 +21,11 @@ def test_the_whole_journey(tmp_path):
     pytest.importorskip("numba")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
     done = subprocess.run(
-        [sys.executable, "-m", "thrifty.demo", str(tmp_path)], capture_output=True, text=True, env=env, check=False
+        [sys.executable, "-m", "thrifty.study.demo", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     out = done.stdout

@@ -5,7 +5,7 @@ Example:
     'none'
 """
 
-from thrifty.inference.distances import Distance, Euclidean, Mahalanobis
 from thrifty.inference.sample_distances import MMD, Energy, Wasserstein
+from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis
 
 __all__ = ["MMD", "Distance", "Energy", "Euclidean", "Mahalanobis", "Wasserstein"]

@@ -5,6 +5,6 @@ Example:
     'surrogate'
 """
 
-from thrifty.inference.synthetic import Gaussian, SemiParametric
+from thrifty.inference.synthetic_likelihood import Gaussian, SemiParametric
 
 __all__ = ["Gaussian", "SemiParametric"]

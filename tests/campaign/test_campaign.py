@@ -13,11 +13,11 @@ import pytest
 
 import thrifty as th
 from thrifty.campaign.budget import Budget, Price
-from thrifty.campaign.reading import Frozen
-from thrifty.campaign.savings import saved
-from thrifty.campaign.table import table_hash
-from thrifty.campaign.task import Outcome
+from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
+from thrifty.runner.savings import saved
+from thrifty.runner.task import Outcome
+from thrifty.store.read import Frozen
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 2.0], names=["beta", "gamma"])
 QUIET = {"engine": th.Inline(), "progress": "quiet"}
@@ -434,7 +434,7 @@ def test_no_wal_falls_back(tmp_path, monkeypatch, cost):
     with sqlite3.connect(tmp_path / "c" / "store.sqlite") as db:
         db.execute("PRAGMA journal_mode = DELETE")
     db.close()
-    database = sys.modules["thrifty.campaign.database"]
+    database = sys.modules["thrifty.store.schema"]
     real = sqlite3.connect
 
     class NoWal(sqlite3.Connection):

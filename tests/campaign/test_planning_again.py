@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.campaign.table import table_hash
+from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, ThriftyWarning
 
 PRIOR = th.Uniform(0, 1, names=["beta"])
@@ -106,7 +106,7 @@ KILLED = """
 import os, signal, sys
 import numpy as np
 import thrifty as th
-from thrifty.campaign.store import Store
+from thrifty.store.store import Store
 folder, key = sys.argv[1:]
 put = Store.put
 def dying(self, name, value):

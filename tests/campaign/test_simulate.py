@@ -249,8 +249,8 @@ def test_extend_finishes_slow_runs():
 
 
 def test_huge_output_is_an_error():
-    from thrifty.campaign.run_one import Runner
-    from thrifty.campaign.task import Job, Task
+    from thrifty.runner.run_one import Runner
+    from thrifty.runner.task import Job, Task
 
     outcome = Runner.of(Job(lambda theta: np.zeros(1000), 0, output_limit=7999)).run(Task(0, np.ones(1)))
     assert outcome.status == "error" and outcome.x is None and "bad-output" in outcome.error

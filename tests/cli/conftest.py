@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import thrifty
-from thrifty.cli.entry import run
+from thrifty.cli.main import invoke as run
 
 SOURCE = str(Path(thrifty.__file__).parents[1])
 

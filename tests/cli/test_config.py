@@ -11,8 +11,8 @@ import pytest
 import thrifty as th
 from thrifty.cli import config
 from thrifty.cli.commands.init import _command, _own
+from thrifty.cli.config_errors import Problems
 from thrifty.cli.prior_table import FAMILIES, read_prior
-from thrifty.cli.problems import Problems
 from thrifty.priors import check_prior
 
 from .conftest import TOML, Project
@@ -53,7 +53,7 @@ def test_mixed_families_keep_their_order_and_their_numbers(rng: np.random.Genera
     assert prior.names == ("z", "a")
     draws = prior.sample(1000, rng)
     assert draws[:, 0].min() > 90 and draws[:, 1].max() <= 1
-    from thrifty.prior_files import prior_from_dict, prior_to_dict
+    from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 
     assert np.allclose(prior_from_dict(prior_to_dict(prior)).log_prob(draws), prior.log_prob(draws))
 

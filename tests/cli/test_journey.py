@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.results import read_results
+from thrifty.report.results import read_results
 
 from .conftest import Project, Shell, environment, shell
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from thrifty.campaign.lock import FolderLock
-from thrifty.campaign.rows import signed
+from thrifty.store.lock import FolderLock
+from thrifty.store.rows import signed
 
 from .conftest import Project
 
@@ -431,7 +431,7 @@ def test_no_word_of_a_folder_drives_the_terminal(done: Project):
 def test_a_bug_is_short_and_leaves_its_details_in_a_file(project: Project, monkeypatch: pytest.MonkeyPatch):
     import tempfile
 
-    from thrifty.cli import targets
+    from thrifty.cli import project as targets
 
     monkeypatch.setattr(tempfile, "tempdir", str(project.home))
     monkeypatch.setattr(targets, "read_config", lambda path: {}["oops"])

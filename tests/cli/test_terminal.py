@@ -190,7 +190,7 @@ def test_help_answers_at_once(tmp_path: Path):
      "reproduce"],
 )  # fmt: skip
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]):
-    from thrifty.cli.entry import run
+    from thrifty.cli.main import invoke as run
 
     assert run([command, "--help"]) == 0
     text = capsys.readouterr().out

@@ -7,8 +7,8 @@ import pytest
 
 import thrifty as th
 from thrifty import diagnostics
+from thrifty.diagnostics.calibration import calibrate
 from thrifty.diagnostics.replicates import _choose
-from thrifty.diagnostics.uniformity import calibrate
 from thrifty.errors import DataError
 
 CHECKS = ("sbc", "coverage", "tarp", "data_use", "local_c2st")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.diagnostics.diagnosis import _held_out
-from thrifty.inference.settings import held_out, never_trained
+from thrifty.diagnostics.diagnose import _held_out
+from thrifty.inference.neural.training_settings import held_out, never_trained
 
 
 def network(runs, share):

@@ -7,7 +7,7 @@ import pytest
 
 import thrifty as th
 from thrifty import diagnostics
-from thrifty.diagnostics.foretelling import foretold
+from thrifty.diagnostics.features import foretold
 
 
 class Linear:

@@ -94,7 +94,7 @@ def commands() -> list[tuple[str, list[str]]]:
 
 def command_line():
     """The group of commands; a reason to skip where there is none."""
-    app = pytest.importorskip("thrifty.cli.app", reason="the command line is not there yet").app
+    app = pytest.importorskip("thrifty.cli.main", reason="the command line is not there yet").app
     import typer.main
 
     return typer.main.get_command(app)

@@ -22,7 +22,7 @@ OPENED = textwrap.dedent(
     """
     import os, sys
     folder = sys.argv[1]
-    import json, sqlite3, numpy, thrifty as th, thrifty.campaign.campaign, thrifty.campaign.verify
+    import json, sqlite3, numpy, thrifty as th, thrifty.campaign.campaign, thrifty.store.repair
     import thrifty.costs  # everything that reading may need is imported before the watch begins
     watched = {"exec", "compile", "import", "os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen",
                "pickle.find_class", "ctypes.dlopen", "marshal.loads", "os.putenv", "socket.connect"}
@@ -76,7 +76,7 @@ def change(folder, *statements):
 
 
 def rewrite_meta(folder, key, value):
-    from thrifty.campaign.rows import signed
+    from thrifty.store.rows import signed
 
     db = sqlite3.connect(folder / "store.sqlite")
     with db:

@@ -12,10 +12,10 @@ import pytest
 import scenario
 
 import thrifty as th
-from thrifty.campaign.rows import signed
-from thrifty.campaign.sidecar import read_sidecar
-from thrifty.campaign.verify import TABLES
 from thrifty.errors import CampaignError, ThriftyError
+from thrifty.store.backup import read_sidecar
+from thrifty.store.repair import TABLES
+from thrifty.store.rows import signed
 
 WORST = [None, -1, 10**12, float("inf"), "abc", "[" * 5000, b"\x00" * 8]
 MORE = [2**62, 1.5, "", "[]", "{}", "null", "5", "[1,2]", '{"a":1}', b"", b"x" * 7, "2,x", "-1", "\x1b[31mred", "nan"]

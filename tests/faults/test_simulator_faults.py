@@ -15,10 +15,10 @@ import pytest
 import scenario
 
 import thrifty as th
-from thrifty.campaign.out_of_memory import OutOfMemory
-from thrifty.campaign.slot import Slot
-from thrifty.campaign.worker_process import INDEX
 from thrifty.errors import ThriftyWarning
+from thrifty.runner.engines.out_of_memory import OutOfMemory
+from thrifty.runner.engines.processes import Slot
+from thrifty.runner.engines.worker_main import INDEX
 
 MARK = "86421.5"  # an odd number of seconds to sleep: how the grandchildren are recognised
 
@@ -68,7 +68,7 @@ def test_how_often_a_death_is_forgiven(tmp_path, monkeypatch, how, deaths):
     """Deaths of its own count to three; kills from outside are no fault of a run, but end it at ten."""
     log, counters = tmp_path / "deaths", tmp_path / "vmstat"
     counters.write_text("nr_free_pages 12\noom_kill 5\n")
-    monkeypatch.setattr("thrifty.campaign.workers.OutOfMemory", lambda: OutOfMemory(str(counters)))
+    monkeypatch.setattr("thrifty.runner.engines.processes.OutOfMemory", lambda: OutOfMemory(str(counters)))
 
     def dies(theta):
         if theta[0] == 3:
@@ -305,7 +305,7 @@ def test_a_forked_copy_of_the_driver_goes_no_further():
 def babbling(theta, rng):
     """Writes into the worker's own pipe, as a forked copy of it would."""
     if theta[0] > 0.95:
-        from thrifty.campaign import worker_process
+        from thrifty.runner.engines import worker_main as worker_process
 
         os.write(worker_process._worker["lane"]._writes.fileno(), b"garbage " * 100)
     return theta + rng.normal()
@@ -339,7 +339,7 @@ def test_a_run_that_changes_its_directory_is_alone_in_that(tmp_path, monkeypatch
 def unsendable(theta, rng):
     """A result that is there, and cannot be sent."""
     if theta[0] > 0.95:
-        from thrifty.campaign import lane
+        from thrifty.runner.engines import pipes as lane
 
         lane.framed = lambda message: os._exit(3)
     return theta + rng.normal()

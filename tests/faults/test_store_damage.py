@@ -12,9 +12,9 @@ import pytest
 import scenario
 
 import thrifty as th
-from thrifty.campaign.rows import signed
-from thrifty.campaign.table import table_hash
+from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, StorageError
+from thrifty.store.rows import signed
 
 
 @pytest.mark.parametrize("size", [40_000, 50_000, 60_000])
@@ -197,7 +197,7 @@ def test_a_torn_write_ahead_log(prepared, tmp_path, rng):
 def test_read_only_folder(tmp_path, monkeypatch):
     import sys
 
-    database = sys.modules["thrifty.campaign.database"]
+    database = sys.modules["thrifty.store.schema"]
     scenario.planned(tmp_path / "c", n=5)
     real = database.connect
 
@@ -206,7 +206,7 @@ def test_read_only_folder(tmp_path, monkeypatch):
         db.execute("PRAGMA query_only = ON")
         return db
 
-    monkeypatch.setattr(sys.modules["thrifty.campaign.store"], "connect", readonly)
+    monkeypatch.setattr(sys.modules["thrifty.store.store"], "connect", readonly)
     with pytest.raises(StorageError) as caught:
         scenario.campaign(tmp_path / "c").run(engine=th.Inline())
     assert caught.value.code == "disk-problem" and "read-only" in str(caught.value)

@@ -9,7 +9,7 @@ import pytest
 
 import thrifty as th
 from thrifty.errors import DataError
-from thrifty.inference.observation import (
+from thrifty.inference.checks import (
     Reach,
     check_enough,
     check_weights,

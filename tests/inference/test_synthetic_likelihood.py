@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 import thrifty as th
 from thrifty.errors import ConfigError, DataError, InferenceError
 from thrifty.inference.surrogate import fit_surrogate
-from thrifty.inference.synthetic import shrunk
+from thrifty.inference.synthetic_likelihood import shrunk
 from thrifty.inference.transforms import BoxTransform
 
 LINE = BoxTransform(np.array([-np.inf]), np.array([np.inf]))

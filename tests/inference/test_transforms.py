@@ -41,7 +41,7 @@ def test_edges_and_far_points_stay_inside():
 
 def test_normal_scores_are_weighted_ranks(rng):
     """With weights exp(theta) draws of N(-1, 1) stand for N(0, 1): the score of a value is the value."""
-    from thrifty.inference.frame import Scores
+    from thrifty.inference.neural.standardise import Scores
 
     column = rng.standard_normal(20_000) - 1
     scores = Scores.of(column[:, None], column)
@@ -52,7 +52,7 @@ def test_normal_scores_are_weighted_ranks(rng):
 
 
 def test_ties_share_the_middle_of_their_step():
-    from thrifty.inference.frame import Scores
+    from thrifty.inference.neural.standardise import Scores
 
     scores = Scores.of(np.array([[0.0]] * 50 + [[1.0]] * 50), np.zeros(100))
     np.testing.assert_allclose(scores.forward(np.array([[0.0], [1.0], [0.5]]))[:, 0], [-0.6745, 0.6745, 0], atol=1e-4)

@@ -30,7 +30,7 @@ def test_one_column_is_scipys_energy_distance(rng):
 
 
 def test_energy_is_the_naive_sum(rng, monkeypatch):
-    from thrifty.metrics import energy
+    from thrifty.metrics import energy_distance as energy
 
     monkeypatch.setattr(energy, "_BLOCK", 500)
     x, y, u, v = rng.normal(size=(70, 3)), rng.normal(0.5, 1, (50, 3)), rng.random(70), rng.random(50)

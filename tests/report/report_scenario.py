@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.campaign.rows import signed
-from thrifty.results import Result, save_result
+from thrifty.report.results import Result, save_result
+from thrifty.store.rows import signed
 
 PRIOR = th.Uniform([0.0, 1.0], [1.0, 3.0], names=["beta", "gamma"])
 LATE = [pytest.param(stage, marks=pytest.mark.slow) for stage in ("planned", "complete")]
@@ -56,7 +56,7 @@ def keep_result(folder, *, name="abc", method="ABC"):
 
 def forget(folder, indices):
     """Take runs back to pending, as after a kill."""
-    from thrifty.campaign.store import Store
+    from thrifty.store.store import Store
 
     store = Store.open(folder)
     store.forget(list(indices))

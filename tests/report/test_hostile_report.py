@@ -16,10 +16,10 @@ from report_page import Page
 from report_scenario import campaign, finish, forge, forge_names, keep_result, simulate
 
 import thrifty as th
-from thrifty.campaign.rows import signed
 from thrifty.errors import ThriftyError
 from thrifty.report import write
 from thrifty.report.content import clean, label
+from thrifty.store.rows import signed
 
 SCRIPT = "<script>document.title='PWNED'</script>"
 MATHS = r"$\frac{$\undefined"

@@ -12,14 +12,14 @@ import pytest
 
 import thrifty as th
 from thrifty.campaign.budget import ClockGate, CostGate
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.limits import TimeLimit
-from thrifty.campaign.loop import Loop
-from thrifty.campaign.savings import saved
-from thrifty.campaign.schedule import Schedule
 from thrifty.campaign.simulate import Memory, assemble
-from thrifty.campaign.task import Job
-from thrifty.campaign.virtual import Virtual
+from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.loop import Loop
+from thrifty.runner.savings import saved
+from thrifty.runner.schedule import Schedule
+from thrifty.runner.task import Job
+from thrifty.runner.time_limits import TimeLimit
 
 RANGE = 1000.0  # cost = RANGE^theta, theta uniform: the expensive end is what a careless stop loses
 

@@ -8,7 +8,7 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.errors import SelfCheckError
-from thrifty.recovery import require_recovery, weighted_ks
+from thrifty.prior_recovery import require_recovery, weighted_ks
 
 PRIORS = [
     lambda r: th.Uniform(r.uniform(-3, 0, 2), r.uniform(1, 4, 2)),

@@ -10,7 +10,7 @@ import pytest
 
 import thrifty as th
 from thrifty.errors import ConfigError, DataError
-from thrifty.results import read_results
+from thrifty.report.results import read_results
 
 SD = 0.3
 

@@ -15,9 +15,9 @@ from typing import Literal
 
 import numpy as np
 
-from thrifty.campaign.tally import amount as shown
-from thrifty.campaign.task import Outcome
 from thrifty.errors import ConfigError
+from thrifty.runner.progress import amount as shown
+from thrifty.runner.task import Outcome
 from thrifty.types import Array
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]

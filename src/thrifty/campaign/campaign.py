@@ -11,29 +11,29 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.campaign.budget import Price, seconds
-from thrifty.campaign.failure_map import FailureMap
+from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
-from thrifty.campaign.identity import check_same, describe_prior, readable_prior
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.limits import checked_limit
-from thrifty.campaign.lock import FolderLock
-from thrifty.campaign.pending import Pending
 from thrifty.campaign.plan import Plan
 from thrifty.campaign.planner import cost_kind, unit_of
-from thrifty.campaign.progress import ProgressMode
-from thrifty.campaign.reading import pool_of
-from thrifty.campaign.results import to_simulations
-from thrifty.campaign.session import Session
+from thrifty.campaign.settings import check_same, describe_prior, readable_prior
 from thrifty.campaign.simulate import check_count, check_settings
-from thrifty.campaign.simulator import bound, call_style
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.store import Store
-from thrifty.campaign.task import CostKind, Engine
-from thrifty.campaign.verify import Verification, mend, verify
-from thrifty.campaign.workers import Processes
+from thrifty.campaign.steps import Session
+from thrifty.campaign.weighting import to_simulations
 from thrifty.errors import ConfigError
 from thrifty.priors import as_prior, check_prior
-from thrifty.types import Cost, Simulations
+from thrifty.runner.engines.processes import Processes
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.progress import ProgressMode
+from thrifty.runner.simulator import bound, call_style
+from thrifty.runner.task import CostKind, Engine
+from thrifty.runner.time_limits import checked_limit
+from thrifty.store.lock import FolderLock
+from thrifty.store.read import Pending, pool_of
+from thrifty.store.repair import Verification, mend, verify
+from thrifty.store.store import Store
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Cost
 
 
 class Campaign:

@@ -1,4 +1,6 @@
-"""Which parameters make runs fail: P(finish | theta), for `on_timeout="weight"` and for the failure map.
+"""Which parameters fail: P(finish | theta) learned from the runs of a campaign, to be asked, printed and drawn.
+
+Which parameters make runs fail: P(finish | theta), for `on_timeout="weight"` and for the failure map.
 
 Logistic regression on a quadratic in standardised parameters,
     P(finish | theta) = 1 / (1 + exp(-b . phi(theta))),   phi = (1, t_j, t_j t_k),
@@ -10,11 +12,13 @@ and the reader is told.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import warn
+from thrifty.errors import CampaignError, ConfigError, warn
+from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, rows
 
 FLOOR = 0.05  # a run may stand for at most twenty: beyond that one lucky run decides
@@ -102,3 +106,95 @@ def describe_where(theta: Array, failed: npt.NDArray[np.bool_], names: tuple[str
             if enrichment > best and failed[inside].mean() > 2 * failed.mean():
                 best, words = enrichment, f"nearly all with {name} {label} {sign * edge:.2g}"
     return words
+
+
+@dataclass(frozen=True)
+class FailureMap:
+    """P(finish | theta), and the runs it was learned from. Pending runs say nothing and are left out.
+
+    Attributes:
+        theta: Parameters of the runs (n, p).
+        finished: Whether each gave numbers (n,).
+        model: Calling the map calls it: (m, p) -> (m,).
+        names: Of the parameters.
+
+    Example:
+        >>> theta = np.linspace(0, 1, 400)[:, None]
+        >>> status = np.where(theta[:, 0] < 0.7, "ok", "crashed")
+        >>> sims = th.Simulations(theta=theta, x=theta, status=status, names=("beta",))
+        >>> failures = FailureMap.of(sims)
+        >>> failures([[0.1], [0.9]]).round(1).tolist()
+        [1.0, 0.0]
+        >>> print(failures)
+        120 of 400 runs failed, nearly all with beta > 0.71
+        finish:  beta 0 to 0.25  100 %   0.25 to 0.5  100 %   0.5 to 0.75  80 %   0.75 to 1  0 %
+    """
+
+    theta: Array
+    finished: npt.NDArray[np.bool_]
+    model: FinishModel
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, sims: Simulations) -> FailureMap:
+        """Learn from a table, of a campaign or made in memory."""
+        done = sims.status != "pending"
+        if not done.any():
+            raise CampaignError("no run has finished yet", code="no-runs-yet", fix="c.pilot(200)")
+        theta, finished = sims.theta[done], sims.status[done] == "ok"
+        names = tuple(sims.names) or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
+        return cls(theta, finished, FinishModel.fit(theta, finished), names)
+
+    def __call__(self, theta: npt.ArrayLike) -> Array:
+        """P(finish | theta), (m, p) -> (m,)."""
+        return self.model(theta)
+
+    @property
+    def failed(self) -> int:
+        """Number of runs that failed."""
+        return int((~self.finished).sum())
+
+    def grid(self, *names: str, points: int = 60) -> tuple[list[Array], Array]:
+        """P(finish) over one or two parameters, the others at their median.
+
+        Args:
+            names: One or two parameter names; by default those along which P(finish) changes most.
+            points: Along each.
+
+        Returns:
+            The values along each parameter, and P of shape (points,) or (points, points), the first one's rows.
+        """
+        unknown = [name for name in names if name not in self.names]
+        if unknown or len(names) > 2:
+            raise ConfigError(f"grid{names}: expected one or two of {', '.join(self.names)}", code="bad-name")
+        columns = [self.names.index(name) for name in names] or self.movers()
+        axes = [np.linspace(self.theta[:, c].min(), self.theta[:, c].max(), points) for c in columns]
+        mesh = np.meshgrid(*axes, indexing="ij")
+        theta = np.tile(np.median(self.theta, axis=0), (mesh[0].size, 1))
+        for column, values in zip(columns, mesh, strict=True):
+            theta[:, column] = values.ravel()
+        return axes, self(theta).reshape(mesh[0].shape)
+
+    def movers(self) -> list[int]:
+        """The (at most two) parameters along which P(finish) changes most over the runs, in their own order."""
+        p = self(self.theta)
+        spread = []
+        for column in self.theta.T:
+            bins = np.array_split(np.argsort(column, kind="stable"), min(10, len(column)))
+            spread.append(np.var([p[b].mean() for b in bins]))
+        return sorted(int(i) for i in np.argsort(-np.array(spread), kind="stable")[:2])
+
+    def __str__(self) -> str:
+        where = describe_where(self.theta, ~self.finished, self.names)
+        head = f"{self.failed:,} of {len(self.finished):,} runs failed{', ' + where if where else ''}"
+        if not self.failed:
+            return head
+        lines = [head]
+        for i in self.movers():
+            edges = np.quantile(self.theta[:, i], [0, 0.25, 0.5, 0.75, 1])
+            cells = []
+            for low, high in pairwise(edges):
+                inside = (self.theta[:, i] >= low) & (self.theta[:, i] <= high)
+                cells.append(f"{low:.3g} to {high:.3g}  {100 * self.finished[inside].mean():.0f} %")
+            lines.append(f"finish:  {self.names[i]} " + "   ".join(cells))
+        return "\n".join(lines)

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.tally import amount
 from thrifty.costs import FittedCost, fit_cost
 from thrifty.errors import CostError, SelfCheckError
 from thrifty.penalties import Penalty, Power, as_penalty
+from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import CostAware, Mixture, priced
-from thrifty.recovery import prior_recovery
+from thrifty.runner.progress import amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Cost, Prior
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from thrifty.campaign import plan as planning
 from thrifty.campaign.budget import Budget, Price
-from thrifty.campaign.reading import Frozen, Table, read_table
-from thrifty.campaign.seeds import CANDIDATES, coin, stream
-from thrifty.campaign.store import Store
-from thrifty.campaign.task import CostKind
 from thrifty.costs import FittedCost
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.proposals import CostAware, weighting_from_dict
+from thrifty.runner.seeds import CANDIDATES, coin, stream
+from thrifty.runner.task import CostKind
+from thrifty.store.read import Frozen, Table, read_table
+from thrifty.store.store import Store
 from thrifty.tradeoff import Tradeoff
 from thrifty.types import Array, Cost, Prior
 

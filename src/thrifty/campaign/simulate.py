@@ -10,18 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.failures import finish_log_factor
-from thrifty.campaign.interrupts import Interrupts
-from thrifty.campaign.limits import TimeLimit, checked_limit, lazy_log_factor
-from thrifty.campaign.loop import Ending, Loop, all_failed
-from thrifty.campaign.progress import ProgressMode, watcher
-from thrifty.campaign.schedule import Schedule
-from thrifty.campaign.simulator import bound, call_style
-from thrifty.campaign.table import chosen_cost, columns, common_shape
-from thrifty.campaign.tally import Tally
-from thrifty.campaign.task import CostKind, Engine, Job, Outcome
-from thrifty.campaign.workers import Processes
+from thrifty.campaign.outcome_table import chosen_cost, columns, common_shape
 from thrifty.errors import CampaignError, ConfigError, warn
-from thrifty.types import Array, Draws, Simulations
+from thrifty.runner.engines.processes import Processes
+from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.loop import Ending, Loop, all_failed
+from thrifty.runner.progress import ProgressMode, Tally, watcher
+from thrifty.runner.schedule import Schedule
+from thrifty.runner.simulator import bound, call_style
+from thrifty.runner.task import CostKind, Engine, Job, Outcome
+from thrifty.runner.time_limits import TimeLimit, checked_limit, lazy_log_factor
+from thrifty.tables.draws import Draws
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array
 
 GATE = 0.01  # share of prior mass that may fail before the reader must know
 
@@ -69,7 +70,7 @@ def simulate(
         workers: Local worker processes; two, since every laptop has as many cores.
         seed: Seed of all noise.
         time_limit: Wall seconds per run; needs `on_timeout`.
-        on_timeout: "lazy", "extend", "restrict", "weight" or "stop"; see `thrifty.campaign.limits`.
+        on_timeout: "lazy", "extend", "restrict", "weight" or "stop"; see `thrifty.runner.time_limits`.
         engine: `th.Inline()`, `th.Processes(n)` or `th.Dask(...)` instead of `workers`.
         cost: What `Simulations.cost` holds: CPU seconds, wall seconds, or, asked for by "reported", the cost of
             `th.Output`. One rule for all simulators: a cost that is reported and not asked for is left out here (a

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.reading import Table
-from thrifty.campaign.savings import Saved, saved
-from thrifty.campaign.tally import amount
+from thrifty.runner.progress import amount
+from thrifty.runner.savings import Saved, saved
+from thrifty.store.read import Table
 from thrifty.types import Array
 
 

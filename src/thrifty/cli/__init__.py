@@ -6,6 +6,6 @@
 exit codes. Everything heavy is imported inside the commands, so that `thrifty --help` answers at once.
 """
 
-from thrifty.cli.entry import main
+from thrifty.cli.main import main
 
 __all__ = ["main"]

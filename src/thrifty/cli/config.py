@@ -8,8 +8,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from thrifty.cli.config_errors import Problems
+from thrifty.cli.config_tables import (
+    CostSettings,
+    InferSettings,
+    PlanSettings,
+    RunSettings,
+    Settings,
+    SimulatorSettings,
+)
 from thrifty.cli.prior_table import read_prior
-from thrifty.cli.problems import Problems
 from thrifty.cli.sections import (
     HINTS,
     check_command,
@@ -19,14 +27,6 @@ from thrifty.cli.sections import (
     read_run,
     read_simulator,
     shown,
-)
-from thrifty.cli.settings import (
-    CostSettings,
-    InferSettings,
-    PlanSettings,
-    RunSettings,
-    Settings,
-    SimulatorSettings,
 )
 from thrifty.errors import ConfigError
 

@@ -20,7 +20,7 @@ def read_observed(path: Path) -> Array:
     Raises:
         DataError: bad-observation, there is no such file, or something in it is not a number.
     """
-    from thrifty.campaign.outputs import read_csv, read_npy
+    from thrifty.runner.command import read_csv, read_npy
 
     try:
         if path.stat().st_size > LARGEST:

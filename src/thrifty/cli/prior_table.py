@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.cli.problems import Problems
+from thrifty.cli.config_errors import Problems
 from thrifty.errors import PriorError, ThriftyError
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
 from thrifty.priors.families import checked_names

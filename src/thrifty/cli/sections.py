@@ -6,14 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from thrifty.cli.problems import Problems
-from thrifty.cli.settings import (
-    CostSettings,
-    InferSettings,
-    PlanSettings,
-    RunSettings,
-    SimulatorSettings,
-)
+from thrifty.cli.config_errors import Problems
+from thrifty.cli.config_tables import CostSettings, InferSettings, PlanSettings, RunSettings, SimulatorSettings
 
 METHODS = ("npe", "nle", "nre", "abc", "synthetic", "scoring")
 ENGINES = ("processes", "inline", "dask")
@@ -144,7 +138,7 @@ def check_cost(cost: CostSettings, plan: PlanSettings, problems: Problems) -> No
 def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSettings:
     """`[run]`: where, on what, with which limits."""
     from thrifty.campaign.budget import seconds
-    from thrifty.campaign.limits import checked_limit
+    from thrifty.runner.time_limits import checked_limit
 
     values = dict(values)
     if values.get("engine", "processes") not in ENGINES:

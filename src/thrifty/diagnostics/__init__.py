@@ -12,20 +12,20 @@
 `th.diagnose` runs them all. Every result has `name`, `verdict` and `reason`.
 """
 
-from thrifty.diagnostics.cost_model import CostCheck, cost_check
-from thrifty.diagnostics.diagnosis import Diagnosis, diagnose
-from thrifty.diagnostics.highest_density import coverage
-from thrifty.diagnostics.local_classifier import LocalC2ST, local_c2st
-from thrifty.diagnostics.predictive_check import Predictive, predictive
-from thrifty.diagnostics.random_points import tarp
-from thrifty.diagnostics.rank_regression import DataUse, data_use
-from thrifty.diagnostics.ranks import sbc
+from thrifty.diagnostics.calibration import Calibration
+from thrifty.diagnostics.cost_check import CostCheck, cost_check
+from thrifty.diagnostics.coverage import coverage
+from thrifty.diagnostics.data_use import DataUse, data_use
+from thrifty.diagnostics.diagnose import Diagnosis, diagnose
+from thrifty.diagnostics.local_c2st import LocalC2ST, local_c2st
+from thrifty.diagnostics.local_ess import LocalEss, local_ess
+from thrifty.diagnostics.misspecification import Misspecification, misspecification
+from thrifty.diagnostics.predictive import Predictive, predictive
 from thrifty.diagnostics.replicates import Replicates, replicate
-from thrifty.diagnostics.strangeness import Misspecification, misspecification
-from thrifty.diagnostics.support import LocalEss, local_ess
-from thrifty.diagnostics.uniformity import Calibration
+from thrifty.diagnostics.sbc import sbc
+from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, Trust
-from thrifty.diagnostics.weight_figures import WeightHealth, weight_health
+from thrifty.diagnostics.weight_health import WeightHealth, weight_health
 
 __all__ = [
     "Calibration",

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.types import Array, Simulations
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array
 
 
 def check_posterior(posterior: Any) -> None:

@@ -24,7 +24,8 @@ from thrifty.diagnostics.arguments import (
     log_density,
 )
 from thrifty.errors import DataError, ThriftyWarning
-from thrifty.types import Array, Posterior, Simulations, frozen
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Posterior, frozen
 from thrifty.weights import ess, normalise
 
 

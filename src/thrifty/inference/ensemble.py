@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.inference.requests import check_draws, check_fit
-from thrifty.inference.settings import TrainingCurve
-from thrifty.posteriors import Sampled
-from thrifty.types import Array, Prior, Simulations
+from thrifty.inference.checks import check_draws, check_fit
+from thrifty.inference.neural.trained import Sampled
+from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Prior
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,6 @@ class EnsemblePosterior:
 
     def save(self, path: str | Path) -> None:
         """Write all members to one file."""
-        from thrifty.inference.posterior_files import save
+        from thrifty.inference.neural.posterior_files import save
 
         save(self, path)

@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
+from thrifty.inference.checks import read_observations
 from thrifty.inference.mcmc import Chains, sample_posterior
-from thrifty.inference.observation import read_observations
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
-from thrifty.types import Array, Prior, Simulations, frozen, rows
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Prior, frozen, rows
 from thrifty.weights import covariance
 
 How = Literal["pointwise", "surrogate", "regression"]

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.spread import chunks, robust_spread
+from thrifty.inference.vector_distances import chunks, robust_spread
 from thrifty.types import Array, frozen
 
 _Kind = TypeVar("_Kind", "Energy", "MMD", "Wasserstein")

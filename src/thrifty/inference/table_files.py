@@ -15,18 +15,16 @@ import numpy as np
 
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference import archive
-from thrifty.inference.abc import ABCPosterior
-from thrifty.inference.distances import Distance, Euclidean, Mahalanobis
+from thrifty.inference.abc import ABCPosterior, Tolerance
 from thrifty.inference.likelihood_posterior import LikelihoodPosterior
 from thrifty.inference.sample_distances import MMD, Energy, Wasserstein
 from thrifty.inference.scoring_rule import SampleScore, ScaledScore
-from thrifty.inference.synthetic import Gaussian, SemiParametric
-from thrifty.inference.synthetic_likelihood import EachObservation
-from thrifty.inference.tolerance import Tolerance
+from thrifty.inference.synthetic_likelihood import EachObservation, Gaussian, SemiParametric
 from thrifty.inference.transforms import BoxTransform
+from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis
 from thrifty.inference.weighted_posterior import WeightedPosterior
-from thrifty.prior_files import prior_from_dict, prior_to_dict
 from thrifty.priors import as_prior
+from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 from thrifty.types import Prior, frozen
 from thrifty.version import __version__
 

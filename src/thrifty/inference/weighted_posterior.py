@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from thrifty import weights as w
 from thrifty.errors import DataError, InferenceError
-from thrifty.inference.spread import chunks
 from thrifty.inference.transforms import BoxTransform
+from thrifty.inference.vector_distances import chunks
 from thrifty.types import Array, frozen, rows
 
 

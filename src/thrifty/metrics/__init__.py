@@ -5,11 +5,11 @@ All take `x`, `y`, `x_weights=None`, `y_weights=None`; weights are linear and no
 `ks` a distance and a p-value per column, `c2st_test` the accuracy with its null interval.
 """
 
-from thrifty.metrics.classifier import C2ST, c2st, c2st_test, forest, mlp
-from thrifty.metrics.energy import energy_distance
-from thrifty.metrics.kolmogorov import KS, ks
+from thrifty.metrics.c2st import C2ST, c2st, c2st_test, forest, mlp
+from thrifty.metrics.energy_distance import energy_distance
+from thrifty.metrics.ks import KS, ks
 from thrifty.metrics.mmd import median_distance, mmd2
-from thrifty.metrics.transport import sliced_wasserstein
+from thrifty.metrics.sliced_wasserstein import sliced_wasserstein
 
 __all__ = [
     "C2ST",

@@ -22,7 +22,9 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
 from thrifty.priors import Uniform
-from thrifty.types import Array, Draws, Output, Prior, Simulations, frozen, rows
+from thrifty.tables.draws import Draws, Output
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Prior, frozen, rows
 
 NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
 

@@ -9,11 +9,11 @@
 `figure.savefig("name.png")` writes one to disk.
 """
 
-from thrifty.plots.checks import calibration, predictive
-from thrifty.plots.cost import cost_residuals, cost_surface, waterfall
-from thrifty.plots.failures import failures
-from thrifty.plots.plan import proposal, tradeoff, weights
-from thrifty.plots.posterior import marginals, pairs
+from thrifty.plots.calibration_plots import calibration, predictive
+from thrifty.plots.cost_plots import cost_residuals, cost_surface, waterfall
+from thrifty.plots.failure_plots import failures
+from thrifty.plots.plan_plots import proposal, tradeoff, weights
+from thrifty.plots.posterior_plots import marginals, pairs
 
 __all__ = [
     "calibration",

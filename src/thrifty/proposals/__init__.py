@@ -7,9 +7,9 @@ takes the same path. A pool of draws from several known proposals is weighted jo
 """
 
 from thrifty.proposals.cost_aware import CostAware
-from thrifty.proposals.frozen import weighting_from_dict
 from thrifty.proposals.mixture import Mixture
 from thrifty.proposals.pool import Pool
+from thrifty.proposals.proposal_dict import weighting_from_dict
 from thrifty.proposals.reference import REFERENCE, Normaliser, priced, reference_costs
 
 __all__ = [

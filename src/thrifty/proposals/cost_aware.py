@@ -13,7 +13,8 @@ from thrifty.errors import CostError, PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
 from thrifty.proposals.reference import Normaliser, log_mean_exp, normaliser_of, priced, reference_for, whole
-from thrifty.types import Array, Cost, Draws, Penalty, Prior, rows
+from thrifty.tables.draws import Draws
+from thrifty.types import Array, Cost, Penalty, Prior, rows
 
 BLOCK = 65_536  # candidates per random stream: amortises the set-up of a stream, and half a megabyte stays in cache
 COLLAPSED = 0.02  # effective share of draws below which they are hardly worth drawing

@@ -14,7 +14,8 @@ from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.reference import Normaliser, reference_for, whole
-from thrifty.types import Array, Cost, Draws, Penalty, Prior
+from thrifty.tables.draws import Draws
+from thrifty.types import Array, Cost, Penalty, Prior
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thrifty.campaign.tally import amount
+from thrifty.runner.progress import amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -13,20 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.identity import StoredPrior
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.planner import cost_kind, unit_of
-from thrifty.campaign.reading import Table, limit_factor, pool_of, read_table
-from thrifty.campaign.rows import RUNS
+from thrifty.campaign.settings import StoredPrior
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.store import Store
 from thrifty.costs import FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.report.content import clean, labels
+from thrifty.store.read import Table, limit_factor, pool_of, read_table
+from thrifty.store.rows import RUNS
+from thrifty.store.store import Store
+from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff, tradeoff
-from thrifty.types import Array, Penalty, Prior, Simulations
+from thrifty.types import Array, Penalty, Prior
 
 POWERS = (0, 0.25, 0.5, 1, 2)
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
-from thrifty.diagnostics.diagnosis import _held_out
+from thrifty.diagnostics.diagnose import _held_out
 from thrifty.errors import DataError
-from thrifty.posteriors import load_posterior
+from thrifty.inference.neural.trained import load_posterior
 from thrifty.report.content import Drawing, Grid, Section, clean, labels
 from thrifty.report.gather import Facts
-from thrifty.results import Result, read_results
-from thrifty.types import Simulations
+from thrifty.report.results import Result, read_results
+from thrifty.tables.simulations import Simulations
 from thrifty.weights import normalise, quantile
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from thrifty.diagnostics import cost_check, weight_health
 from thrifty.report.content import Drawing, Grid, Section, clean, cost_text, label
 from thrifty.report.drawings import chosen_tradeoff
 from thrifty.report.gather import Facts
-from thrifty.results import Result
+from thrifty.report.results import Result
+from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Tradeoff
-from thrifty.types import Simulations
 
 SHOWN = 400  # pilot points on the cost surface: more hide it
 _NO_PRIOR = "The folder does not hold this prior as numbers (it is a user's own object)."

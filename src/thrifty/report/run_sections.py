@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.failures import describe_where
-from thrifty.campaign.tally import amount
 from thrifty.report.content import Drawing, Grid, Section, clean
 from thrifty.report.drawings import failures, timeline
 from thrifty.report.gather import Facts, policies
+from thrifty.runner.progress import amount
 from thrifty.version import __version__
 
 CITATION = (

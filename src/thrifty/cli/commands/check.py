@@ -24,11 +24,11 @@ def check(
     """
     from pathlib import Path
 
-    from thrifty.campaign.simulator import pack
     from thrifty.cli.config import NAME, read_config
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.simulators import load_simulator
+    from thrifty.cli.output import Screen
+    from thrifty.cli.simulator_loading import load_simulator
     from thrifty.priors import check_prior
+    from thrifty.runner.simulator import pack
 
     screen = Screen(quiet, json)
     settings = read_config(config if config is not None else Path(NAME))
@@ -56,8 +56,8 @@ def _visit(settings: Any, simulator: Any, *, limit: float) -> list[tuple[Any, An
     """Three prior draws, each run twice with the same seed, one after the other in one worker."""
     import numpy as np
 
-    from thrifty.campaign.task import Job, Task
-    from thrifty.campaign.workers import Processes
+    from thrifty.runner.engines.processes import Processes
+    from thrifty.runner.task import Job, Task
 
     seed = settings.plan.seed
     thetas = np.asarray(settings.prior.sample(3, np.random.default_rng(seed)), dtype=np.float64)
@@ -123,8 +123,8 @@ class Findings:
     @classmethod
     def of(cls, visits: list[tuple[Any, Any]]) -> Findings:
         """Compare the two runs of each draw, and the three draws."""
-        from thrifty.campaign.run_one import same
         from thrifty.errors import SimulatorError
+        from thrifty.runner.run_one import same
 
         shapes = {a.x.shape for a, _ in visits}
         if len(shapes) > 1:
@@ -149,7 +149,7 @@ class Findings:
 
     def lines(self, settings: Any) -> list[str]:
         """Each finding in a line; what needs a hand begins with "warning"."""
-        from thrifty.campaign.tally import amount
+        from thrifty.runner.progress import amount
 
         shown = ", ".join(amount(value, "s") for value in self.wall)
         lines = [
@@ -211,7 +211,7 @@ class Findings:
 
 def _check_observed(settings: Any, findings: Findings, screen: Any) -> None:
     from thrifty.cli.observed import read_observed
-    from thrifty.inference.observation import read_observations
+    from thrifty.inference.checks import read_observations
 
     path = settings.infer.observed
     if path is None:

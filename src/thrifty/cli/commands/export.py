@@ -37,9 +37,8 @@ def export(
     Theta, x, weights, cost and status in one file. Executes nothing of the folder.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.campaigns import check_campaign
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import existing, shown
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import check_campaign, existing, shown
     from thrifty.errors import ConfigError
 
     screen = Screen(quiet, json)
@@ -75,7 +74,7 @@ def _csv(simulations: Any, path: Path) -> None:
     """Plain text with a header; digits enough to read every number back exactly."""
     import csv
 
-    from thrifty.exchange import column_names
+    from thrifty.tables.pandas_io import column_names
 
     theta, x = column_names(simulations)
     flat = simulations.x.reshape(len(simulations), -1)
@@ -96,7 +95,7 @@ def _sbi(simulations: Any, path: Path) -> None:
     """theta, x and weights as tensors; the proposal object lives in Python only (`Simulations.to_sbi`)."""
     import numpy as np
 
-    from thrifty.exchange import need
+    from thrifty.tables.pandas_io import need
 
     torch = need("torch", "neural")
     table = simulations.to_sbi()

@@ -51,10 +51,9 @@ def infer(
     Executes nothing of the folder. Exit code 4 when the checks say that the answer should not be trusted.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.campaigns import check_campaign
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import existing, shown
-    from thrifty.results import check_name
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import check_campaign, existing, shown
+    from thrifty.report.results import check_name
 
     screen = Screen(quiet, json)
     place = existing(folder, config)
@@ -94,7 +93,7 @@ def _check_kept(place: Path, name: str, x_o: Any) -> None:
     import numpy as np
 
     from thrifty.errors import ConfigError
-    from thrifty.results import read_results
+    from thrifty.report.results import read_results
 
     for kept in read_results(place):
         if kept.name == name and not np.array_equal(np.ravel(kept.x_o), np.ravel(x_o)):
@@ -172,14 +171,14 @@ def _method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> A
 
 def _check_observation(x_o: Any, simulations: Any) -> None:
     """The wrong length is said before training, not after."""
-    from thrifty.inference.observation import read_observations
+    from thrifty.inference.checks import read_observations
 
     event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
     read_observations(x_o, event)
 
 
 def _fitted(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: str, seed: int) -> Any:
-    from thrifty.study import Study
+    from thrifty.study.study import Study
 
     began = time.monotonic()
     posterior = method.fit(simulations, seed=seed)
@@ -188,7 +187,7 @@ def _fitted(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: st
 
 
 def _show(screen: Any, study: Any, *, checked: bool) -> None:
-    from thrifty.cli.screen import table
+    from thrifty.cli.output import table
 
     rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
     screen.data(table(["parameter", "median", "5 %", "95 %", ""], rows))

@@ -45,7 +45,7 @@ def init(
 
     Commented, and they run as they are. Nothing that exists is overwritten.
     """
-    from thrifty.cli.screen import Screen
+    from thrifty.cli.output import Screen
     from thrifty.errors import ConfigError
 
     if command and example:

@@ -20,10 +20,9 @@ def plan(
 
     Fits the cost, tests the weights, and commits nothing: change thrifty.toml and plan again.
     """
-    from thrifty.cli.campaigns import begin, check_workers, next_run, pilot
-    from thrifty.cli.quote import make_quote, quote_text, recommendation
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import configured
+    from thrifty.campaign.quote import make_quote, quote_text, recommendation
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import begin, check_workers, configured, next_run, pilot
 
     screen = Screen(quiet, json)
     check_workers(workers)
@@ -41,7 +40,7 @@ def plan(
 
 
 def _told(screen: Any, quote: Any) -> None:
-    from thrifty.cli.screen import figure
+    from thrifty.cli.output import figure
 
     p, unit = quote.pilot, quote.unit
     spread = f", each {figure(p.low, unit)} to {figure(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low > 0 else ""
@@ -53,7 +52,7 @@ def _told(screen: Any, quote: Any) -> None:
 
 
 def _total(quote: Any) -> str:
-    from thrifty.cli.screen import figure
+    from thrifty.cli.output import figure
 
     row, unit = quote.chosen, quote.unit
     runs = quote.runs(row)

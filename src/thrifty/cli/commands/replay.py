@@ -26,9 +26,9 @@ def replay(
     import sys
     from pathlib import Path
 
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.simulators import load_simulator
-    from thrifty.cli.targets import configured, existing, shown
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import configured, existing, shown
+    from thrifty.cli.simulator_loading import load_simulator
     from thrifty.errors import ConfigError
 
     screen = Screen(quiet, json)
@@ -60,7 +60,7 @@ def replay(
 def _why(place: Any, settings: Any, simulator: Any) -> str:
     """Why the same index may give other numbers than it did, most likely first."""
     from thrifty.campaign.fingerprint import changes
-    from thrifty.campaign.store import Store
+    from thrifty.store.store import Store
 
     store = Store.open(place, readonly=True)
     try:
@@ -86,9 +86,9 @@ def _why(place: Any, settings: Any, simulator: Any) -> str:
 
 def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
     """The planned parameters of an index, and its run where there is one."""
-    from thrifty.campaign.rows import read_outcome, read_theta
-    from thrifty.campaign.store import Store
     from thrifty.errors import ConfigError, DamagedStoreError
+    from thrifty.store.rows import read_outcome, read_theta
+    from thrifty.store.store import Store
 
     store = Store.open(place, readonly=True)
     try:
@@ -106,8 +106,8 @@ def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
 
 
 def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool) -> Any:
-    from thrifty.campaign.run_one import Runner
-    from thrifty.campaign.task import Job, Task
+    from thrifty.runner.run_one import Runner
+    from thrifty.runner.task import Job, Task
 
     job = Job(simulator, settings.plan.seed, settings.simulator.realisations)
     runner = Runner.of(job)
@@ -129,8 +129,8 @@ def _debugger(simulator: Any) -> Any:
 
 
 def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
-    from thrifty.campaign.run_one import same
-    from thrifty.campaign.tally import amount
+    from thrifty.runner.progress import amount
+    from thrifty.runner.run_one import same
 
     times = f"{amount(again.cpu, 's')} CPU, {amount(again.wall, 's')} wall"
     values = "" if again.x is None else " ".join(f"{v:.6g}" for v in again.x.ravel()[:12])

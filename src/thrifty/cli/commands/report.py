@@ -29,8 +29,8 @@ def report(
 
     One HTML file that opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
     """
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import existing, shown
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import existing, shown
     from thrifty.report import write
 
     screen = Screen(quiet, json)

@@ -35,7 +35,7 @@ def reproduce(
     The studies come with the source checkout. Rows, record and figure go to runs/studies in the current folder; the
     same command again goes on where it stopped.
     """
-    from thrifty.cli.screen import Screen
+    from thrifty.cli.output import Screen
     from thrifty.errors import ConfigError
 
     screen = Screen(quiet)
@@ -49,7 +49,7 @@ def reproduce(
         screen.next(f"thrifty reproduce {next(iter(scripts))} --quick")
         return 0
     if name not in scripts:
-        from thrifty.cli.problems import did_you_mean
+        from thrifty.cli.config_errors import did_you_mean
 
         raise ConfigError(
             f"no study {name!r}.{did_you_mean(name, scripts)}", code="bad-name", fix="thrifty reproduce lists them"

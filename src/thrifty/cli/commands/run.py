@@ -35,9 +35,8 @@ def run(
     Stop it, kill it, call it again: no run is lost and none is done twice. Exit code 0 done, 3 budget or deadline
     before the target, 4 too much prior mass failed, 130 interrupted.
     """
-    from thrifty.cli.campaigns import begin, check_workers, pilot
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import configured
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import begin, check_workers, configured, pilot
 
     screen = Screen(quiet, json)
     check_workers(workers)
@@ -64,7 +63,7 @@ def resume(
     json: Json = False,
 ) -> int:
     """Like run, but never makes a new folder."""
-    from thrifty.cli.targets import existing
+    from thrifty.cli.project import existing
 
     existing(folder, config)
     return run(
@@ -99,8 +98,8 @@ def _commit(session: Any) -> None:
 def _check_same_penalty(session: Any) -> None:
     """Another penalty adds n runs of its own to the pool: say so before they are paid for."""
     from thrifty.campaign.planner import request_of
-    from thrifty.campaign.store import Store
     from thrifty.errors import ConfigError
+    from thrifty.store.store import Store
 
     settings, folder = session.target.settings, session.campaign.folder
     store = Store.open(folder, readonly=True)
@@ -123,7 +122,7 @@ def _check_same_penalty(session: Any) -> None:
 
 def _budgeted(folder: Path, settings: Any) -> bool:
     """Whether draws for this budget alone are committed already: the run tops them up itself."""
-    from thrifty.campaign.store import Store
+    from thrifty.store.store import Store
 
     store = Store.open(folder, readonly=True)
     try:
@@ -136,7 +135,7 @@ def _budgeted(folder: Path, settings: Any) -> bool:
 
 def _ended(session: Any, status: Any) -> int:
     """Say how it ended and what to type next; the exit code."""
-    from thrifty.cli.targets import shown
+    from thrifty.cli.project import shown
 
     screen, folder = session.screen, shown(session.target.folder)
     code, why = outcome(status, session.target.settings.plan.n)

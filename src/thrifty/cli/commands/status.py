@@ -27,8 +27,8 @@ def status(
     Runs done, spent, left, failed and saved. Executes nothing of the folder and never disturbs a run.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import existing
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import existing
 
     screen = Screen(json=json)
     campaign = Campaign.open(existing(folder, config))
@@ -45,7 +45,7 @@ def status(
 
 def _look(campaign: Any) -> dict[str, Any]:
     """The status as plain values, with whether somebody drives it now and what to type next."""
-    from thrifty.cli.targets import shown
+    from thrifty.cli.project import shown
 
     now = campaign.status()
     running = driven(campaign.folder)

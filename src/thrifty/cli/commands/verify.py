@@ -23,10 +23,10 @@ def verify(
 
     Exit code 7 when something is damaged. Executes nothing of the folder.
     """
-    from thrifty.campaign.lock import FolderLock
-    from thrifty.campaign.verify import verify as look
-    from thrifty.cli.screen import Screen
-    from thrifty.cli.targets import existing, shown
+    from thrifty.cli.output import Screen
+    from thrifty.cli.project import existing, shown
+    from thrifty.store.lock import FolderLock
+    from thrifty.store.repair import verify as look
 
     screen = Screen(quiet, json)
     place = existing(folder, config)
@@ -53,9 +53,9 @@ def _prior(place: Path) -> Prior:
     import json
 
     from thrifty.campaign.campaign import Campaign
-    from thrifty.campaign.identity import readable_prior
-    from thrifty.campaign.sidecar import read_sidecar
+    from thrifty.campaign.settings import readable_prior
     from thrifty.errors import CampaignError
+    from thrifty.store.backup import read_sidecar
 
     try:
         return Campaign.open(place).prior

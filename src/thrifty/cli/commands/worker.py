@@ -28,7 +28,7 @@ The scheduler trusts everybody who can reach it: keep it inside your cluster's n
 
 def worker() -> int:
     """Say how to get workers from Dask or Slurm."""
-    from thrifty.cli.screen import Screen
+    from thrifty.cli.output import Screen
 
     screen = Screen()
     screen.data(TEXT)

@@ -1,0 +1,83 @@
+"""The public names of thrifty, each with the module that defines it: the only list of them.
+
+Type checkers and editors read this file; `__init__.py` reads it when thrifty is imported, and loads a module when the
+first of its names is used. A new public name is one entry here.
+"""
+
+from thrifty import (
+    closed_form as closed_form,
+    diagnostics as diagnostics,
+    distances as distances,
+    likelihoods as likelihoods,
+    metrics as metrics,
+    models as models,
+    plots as plots,
+)
+from thrifty.campaign.campaign import Campaign as Campaign
+from thrifty.campaign.simulate import simulate as simulate
+from thrifty.costs import (
+    FittedCost as FittedCost,
+    GaussianProcess as GaussianProcess,
+    Polynomial as Polynomial,
+    fit_cost as fit_cost,
+    load_cost as load_cost,
+)
+from thrifty.diagnostics import diagnose as diagnose
+from thrifty.errors import ThriftyError as ThriftyError, ThriftyWarning as ThriftyWarning
+from thrifty.inference.abc import ABC as ABC
+from thrifty.inference.ensemble import Ensemble as Ensemble
+from thrifty.inference.neural.nle import NLE as NLE
+from thrifty.inference.neural.npe import NPE as NPE
+from thrifty.inference.neural.nre import NRE as NRE
+from thrifty.inference.neural.recipes import (
+    MAF as MAF,
+    NSF as NSF,
+    Classifier as Classifier,
+    MixtureDensity as MixtureDensity,
+    MLPEmbedding as MLPEmbedding,
+    SetEmbedding as SetEmbedding,
+    SignalEmbedding as SignalEmbedding,
+)
+from thrifty.inference.neural.trained import load_posterior as load_posterior
+from thrifty.inference.neural.training_settings import Training as Training
+from thrifty.inference.scoring_rule import ScoringRule as ScoringRule
+from thrifty.inference.split_budget import split_budget as split_budget
+from thrifty.inference.synthetic_likelihood import SyntheticLikelihood as SyntheticLikelihood
+from thrifty.inference.weighted_posterior import WeightedPosterior as WeightedPosterior
+from thrifty.penalties import (
+    AtLeast as AtLeast,
+    AtMost as AtMost,
+    Constant as Constant,
+    Custom as Custom,
+    Power as Power,
+    as_penalty as as_penalty,
+)
+from thrifty.prior_recovery import prior_recovery as prior_recovery
+from thrifty.priors import (
+    Independent as Independent,
+    LogUniform as LogUniform,
+    Normal as Normal,
+    Uniform as Uniform,
+    as_prior as as_prior,
+    check_prior as check_prior,
+)
+from thrifty.proposals import CostAware as CostAware, Mixture as Mixture, Pool as Pool
+from thrifty.runner.command import Command as Command
+from thrifty.runner.engines.dask import Dask as Dask
+from thrifty.runner.engines.inline import Inline as Inline
+from thrifty.runner.engines.processes import Processes as Processes
+from thrifty.sequential.smc_abc import SMCABC as SMCABC
+from thrifty.study.study import Study as Study, infer as infer
+from thrifty.tables.draws import Draws as Draws, Output as Output
+from thrifty.tables.reweight import reweight as reweight
+from thrifty.tables.simulations import Simulations as Simulations
+from thrifty.tradeoff import Tradeoff as Tradeoff, tradeoff as tradeoff
+from thrifty.version import __version__ as __version__
+from thrifty.weights import (
+    Estimate as Estimate,
+    ess as ess,
+    estimate as estimate,
+    normalise as normalise,
+    pareto_k as pareto_k,
+    resample as resample,
+)

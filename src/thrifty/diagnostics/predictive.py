@@ -1,0 +1,153 @@
+"""Posterior predictive check: would the posterior's parameters give data like x_o?
+
+The pool of runs, weighted by u_i = w_i q(theta_i | x_o) / p(theta_i), already holds outputs at posterior parameters,
+so the check needs no new simulation where the local ESS is fair. Fresh runs at posterior draws may be given instead.
+The p-value is known to be conservative: x_o has been used to fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.diagnostics.arguments import check_posterior, check_simulations, independent_runs
+from thrifty.diagnostics.local_ess import local_ess
+from thrifty.diagnostics.verdict import CARE, Trust, shown
+from thrifty.inference.checks import read_observation
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Posterior, frozen
+from thrifty.weights import covariance, ess, mean, normalise, quantile
+
+FEW = 30.0  # effective outputs below which tails cannot be judged
+FAR = 1.2  # times the 99 % distance: for normal outputs one in two thousand
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """x_o among outputs at posterior parameters.
+
+    Attributes:
+        x: Outputs (n, d), flattened.
+        log_weights: That make them stand for the posterior predictive (n,).
+        x_o: The observation (d,).
+        p_values: Two-sided tail of each statistic (d,).
+        distance_p: Share of outputs at least as far from their centre as x_o, by Mahalanobis distance.
+        distance: Distance of x_o over the 99 % quantile of that of the outputs.
+        ess: Effective number of outputs.
+        names: Of the statistics.
+        name: The check.
+    """
+
+    x: Array
+    log_weights: Array
+    x_o: Array
+    p_values: Array
+    distance_p: float
+    distance: float
+    ess: float
+    names: tuple[str, ...]
+    name: str = "predictive"
+
+    @property
+    def p_value(self) -> float:
+        """Of the distance and of the worst statistic together, by Bonferroni."""
+        return float(min(1.0, 2 * min(self.distance_p, len(self.p_values) * self.p_values.min())))
+
+    @property
+    def verdict(self) -> Trust:
+        """A posterior that cannot give x_o is wrong at x_o, or the model is."""
+        if self.ess < FEW:
+            return "with care"
+        if self.p_value >= CARE:
+            return "trust"
+        return "do not trust" if self.distance > FAR else "with care"
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        if self.ess < FEW:
+            return f"only {self.ess:.0f} effective outputs near the posterior; run its draws and pass them as fresh="
+        if self.verdict == "trust":
+            return f"x_o looks like data of the posterior ({shown(self.p_value)})"
+        worst = int(np.argmin(self.p_values))
+        return f"x_o is unlike data of the posterior, most in {self.names[worst]} ({shown(self.p_value)})"
+
+
+def predictive(
+    posterior: Posterior,
+    simulations: Simulations,
+    x_o: npt.ArrayLike,
+    *,
+    prior: Any = None,
+    fresh: Simulations | None = None,
+    seed: int = 0,
+) -> Predictive:
+    """Posterior predictive check at x_o, from the pool or from fresh runs.
+
+    Args:
+        posterior: The posterior.
+        simulations: The pool with its weights.
+        x_o: The observation.
+        prior: As in `local_ess`.
+        fresh: Runs at posterior draws, e.g. `th.simulate(simulator, th.Draws(theta=posterior.sample(...)))`.
+        seed: Seed of the draws that find the region.
+    """
+    check_posterior(posterior)
+    check_simulations(simulations)
+    check_simulations(simulations if fresh is None else fresh, "fresh")
+    pool = (simulations if fresh is None else fresh).valid()
+    observed = read_observation(x_o, pool.pairs()[1].shape[1:]).ravel()
+    if fresh is None:
+        tilted = local_ess(posterior, simulations, x_o, prior=prior, seed=seed).log_weights
+        if not (tilted > -np.inf).any():
+            x = pool.pairs()[1][:: pool.m]
+            return _nothing(x.reshape(len(x), -1), observed, pool.x_names)
+        pool = pool.reweighted(tilted)
+    _, x, log_weights = independent_runs(pool, np.random.default_rng(seed))
+    return _check(x.reshape(len(x), -1), log_weights, observed, pool.x_names)
+
+
+def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
+    names = names or tuple(f"statistic {i + 1}" for i in range(x.shape[1]))
+    weights, size = normalise(log_weights), ess(log_weights)
+    at_least, at_most = (smoothed(weights @ tail, size) for tail in (x >= observed, x <= observed))
+    distance, own = mahalanobis(x, log_weights, observed)
+    return Predictive(
+        x=frozen(x),
+        log_weights=frozen(log_weights),
+        x_o=frozen(observed),
+        p_values=np.minimum(1.0, 2 * np.minimum(at_least, at_most)),
+        distance_p=float(smoothed(weights @ (distance >= own), size)),
+        distance=own / max(float(quantile(distance, 0.99, log_weights)[0]), 1e-300),
+        ess=size,
+        names=names,
+    )
+
+
+def _nothing(x: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
+    """No run supports the posterior at all."""
+    names = names or tuple(f"statistic {i + 1}" for i in range(len(observed)))
+    none = frozen(np.full(len(x), -np.inf))
+    return Predictive(frozen(x), none, frozen(observed), np.ones(len(observed)), 1.0, 0.0, 0.0, names)
+
+
+def smoothed(share: Any, size: float) -> Any:
+    """A tail share as a p-value: x_o itself counts as one of size + 1."""
+    return (share * size + 1) / (size + 1)
+
+
+def mahalanobis(x: Array, log_weights: Array, observed: Array) -> tuple[Array, float]:
+    """Distance of each output (n,) and of x_o from the weighted mean, correlations shrunk when runs are few."""
+    centre, matrix = mean(x, log_weights), covariance(x, log_weights)
+    spread = np.sqrt(np.diag(matrix))
+    spread = np.where(spread > 0, spread, 1.0)
+    correlation = matrix / np.outer(spread, spread)
+    share = min(1.0, x.shape[1] / ess(log_weights))  # noise of a correlation matrix grows with d/n
+    correlation = (1 - share) * correlation + share * np.eye(len(spread))
+    root = np.linalg.cholesky(correlation + 1e-9 * np.eye(len(spread)))
+    table = np.linalg.solve(root, np.vstack([x, observed]).T / spread[:, None] - (centre / spread)[:, None])
+    distance = np.sqrt((table**2).sum(0))
+    return distance[:-1], float(distance[-1])

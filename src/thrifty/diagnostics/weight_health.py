@@ -1,0 +1,96 @@
+"""Weight health: how many runs the weighted table is worth, and whether few of them rule it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.diagnostics.verdict import Trust
+from thrifty.tables.pandas_io import some_valid
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, frozen
+from thrifty.weights import ess, normalise, pareto_k
+
+FEW, TOO_FEW = 100.0, 20.0  # effective runs: estimates to 10 % of an sd, and to a quarter of one
+HEAVY = 0.7  # Pareto's k beyond which the variance of an estimate cannot be trusted (Vehtari et al. 2024)
+FAILED_CARE, FAILED = 1e-3, 1e-2  # failed prior mass worth a warning, and that makes the posterior conditional
+
+
+@dataclass(frozen=True)
+class WeightHealth:
+    """Figures of the weights of a table.
+
+    Attributes:
+        n: Runs.
+        ess: Effective number of valid runs.
+        largest: Share of all weight on the heaviest run.
+        top_percent: Share of all weight on the heaviest 1 % of runs.
+        pareto_k: Shape of the weights' tail.
+        failed_mass: Share of prior mass whose runs failed.
+        weights: Normalised weights of the valid runs.
+        name: The check.
+    """
+
+    n: int
+    ess: float
+    largest: float
+    top_percent: float
+    pareto_k: float
+    failed_mass: float
+    weights: Array
+    name: str = "weights"
+
+    @property
+    def ess_fraction(self) -> float:
+        """Effective runs per valid run."""
+        return self.ess / len(self.weights)
+
+    @property
+    def verdict(self) -> Trust:
+        """By the effective number, the tail and the failed prior mass."""
+        if self.ess < TOO_FEW or self.failed_mass > FAILED:
+            return "do not trust"
+        heavy = self.pareto_k > HEAVY
+        return "with care" if self.ess < FEW or heavy or self.failed_mass > FAILED_CARE else "trust"
+
+    @property
+    def reason(self) -> str:
+        """In words."""
+        worth = f"{self.n:,} runs count as {self.ess:,.0f}"
+        if self.failed_mass > FAILED_CARE:
+            return f"{self.failed_mass:.1%} of prior mass failed: the posterior is conditional on finishing; {worth}"
+        if self.ess < FEW:
+            return (
+                f"{worth} (the heaviest has {self.largest:.0%} of the weight): use a gentler penalty or add prior runs"
+            )
+        if self.pareto_k > HEAVY:
+            return f"{worth}, but the tail of the weights is heavy (Pareto k {self.pareto_k:.2f}); add prior runs"
+        return f"{worth}; the heaviest 1 % hold {self.top_percent:.0%} of the weight"
+
+
+def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
+    """Figures of the weights of a table of runs, or of bare log weights (n,).
+
+    Example:
+        >>> health = th.diagnostics.weight_health(np.zeros(1000))
+        >>> health.ess, health.verdict
+        (1000.0, 'trust')
+    """
+    if isinstance(simulations, Simulations):
+        log_weights, failed = some_valid(simulations).log_weights, simulations.failed_mass
+        n, weights = len(simulations), normalise(log_weights)
+    else:
+        weights = normalise(simulations)
+        log_weights, n, failed = np.asarray(simulations, dtype=np.float64), len(weights), 0.0
+    heaviest = np.sort(weights)[::-1]
+    return WeightHealth(
+        n=n,
+        ess=ess(log_weights),
+        largest=float(heaviest[0]),
+        top_percent=float(heaviest[: max(1, round(len(weights) / 100))].sum()),
+        pareto_k=pareto_k(log_weights),
+        failed_mass=failed,
+        weights=frozen(weights),
+    )

@@ -1,0 +1,260 @@
+"""Checks that every method makes before it believes an observation or a table.
+
+    bad-observation  x_o of the wrong length, NaN or infinite            error
+    far-observation  x_o far from every simulation                        warning, with distances
+    constant-output  a statistic that never varies                        dropped, with a note
+    too-few-runs  too few simulations                                  error
+    few-effective-runs  weights dominated by few runs                        warning, with the ESS and the way out
+
+Numpy only.
+
+What is asked of a method or a posterior: a table to fit, a number of draws, a seed. No torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError, warn
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, frozen
+from thrifty.weights import ess, resample_indices
+
+
+def check_fit(simulations: Any, seed: Any) -> None:
+    """Refuse what is not a table of simulations, and a seed that cannot be repeated.
+
+    Raises:
+        DataError: bad-array, not a table.
+        ConfigError: bad-setting, not a seed.
+    """
+    if not isinstance(simulations, Simulations):
+        raise DataError(
+            f"fit needs a table of simulations, got {type(simulations).__name__}",
+            code="bad-array",
+            fix="th.Simulations.from_arrays(theta=..., x=...), or campaign.simulations()",
+        )
+    check_seed(seed)
+
+
+def check_draws(n: Any, seed: Any) -> None:
+    """Refuse numbers of draws and seeds that are not whole numbers of at least 0.
+
+    Raises:
+        ConfigError: bad-setting, bad-setting.
+    """
+    if not _whole(n):
+        raise ConfigError(f"n = {n!r} draws, expected a whole number of at least 0", code="bad-setting")
+    check_seed(seed)
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse an unseeded draw: it cannot be repeated.
+
+    Raises:
+        ConfigError: bad-setting.
+    """
+    if not _whole(seed):
+        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
+
+
+KEPT_ROWS = 1_000  # simulations kept to measure nearness by: enough for a spacing, small in a saved file
+KEPT_NUMBERS = 200_000  # the same for signals: 801 points keep 249 rows
+BEYOND = 0.5  # sd past the extreme simulation: light-tailed outputs do that less than once in 10^4 observations
+LONELY = 3.0  # times the distance within which 99 % of the simulations have a neighbour
+CROWDED = 20.0  # fewer effective runs than this, or 2 % of all, is a table ruled by few
+
+
+def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
+    """Read one observation as an array of the shape of one simulation.
+
+    Args:
+        x_o: The observation; a flat vector of the right length is reshaped.
+        event: Shape of one simulation's output.
+
+    Raises:
+        DataError: bad-observation, wrong length, NaN or infinite.
+
+    Example:
+        >>> read_observation([1, 2, 3, 4], (2, 2)).shape
+        (2, 2)
+    """
+    observation = read_observations(x_o, event)
+    if len(observation) != 1:
+        raise DataError(
+            f"{len(observation)} observations of shape {event}, expected one",
+            code="bad-observation",
+            why="this method was fitted to one output per run",
+            fix="pass one observation, or simulate several realisations per theta (m > 1)",
+        )
+    return observation[0]
+
+
+def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
+    """Read one or several independent observations as (r, *event)."""
+    try:
+        values = np.asarray(x_o, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
+    size = int(np.prod(event))
+    if values.shape[1:] == event and values.ndim == len(event) + 1 and len(values):
+        table = values
+    elif values.shape == event or (values.ndim <= 1 and values.size == size):
+        table = values.reshape(1, *event)
+    elif values.ndim == 1 and size == 1 and values.size:
+        table = values.reshape(-1, *event)
+    else:
+        came = f"{values.size} values" if values.ndim <= 1 else f"shape {values.shape}"
+        want = f"{size}" if len(event) == 1 else f"shape {event}"
+        raise DataError(
+            f"observed data has {came}, simulations have {want}",
+            code="bad-observation",
+            fix="compute the same statistics, in the same order, as the simulator returns",
+        )
+    bad = np.argwhere(~np.isfinite(table))
+    if len(bad):
+        place = tuple(int(i) for i in (bad[0] if len(table) > 1 else bad[0][1:]))
+        kind = "NaN" if np.isnan(table[tuple(bad[0])]) else "an infinite value"
+        more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
+        raise DataError(
+            f"observed data has {kind} at position {place[0] if len(place) == 1 else place}{more}",
+            code="bad-observation",
+            fix="drop that statistic from the simulations too, or impute it in both",
+        )
+    return table
+
+
+def varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_], list[str]]:
+    """Which statistics (d,) of x (n, *event) vary, and a note on each that does not.
+
+    Raises:
+        DataError: constant-output, none varies.
+
+    Example:
+        >>> mask, notes = varying(np.array([[0.0, 1.0], [0.0, 2.0]]))
+        >>> mask.tolist(), notes
+        ([False, True], ['statistic 0 is constant (0) in all 2 runs; dropped'])
+    """
+    flat = x.reshape(len(x), -1)
+    mask = np.ptp(flat, axis=0) > 1e-12 * np.maximum(np.abs(flat).max(0), 1e-300)  # below rounding of one value
+    if not mask.any():
+        raise DataError(
+            f"all {flat.shape[1]} statistics are constant in all {len(x)} runs",
+            code="constant-output",
+            fix="does the simulator read its parameters?",
+        )
+    still = np.flatnonzero(~mask)
+    label = [f"statistic {i}" + (f" ({names[i]})" if names else "") for i in still]
+    notes = [
+        f"{name} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
+        for name, i in zip(label, still, strict=True)
+    ]
+    if len(notes) > 5:
+        notes = [f"{len(notes)} of {flat.shape[1]} statistics are constant in all {len(x)} runs; dropped"]
+    return mask, notes
+
+
+def check_enough(n: int, dim: int, *, minimum: int | None = None) -> None:
+    """Refuse to learn from fewer valid runs than `minimum` (by default 20 per parameter, at least 50)."""
+    least = max(50, 20 * dim) if minimum is None else minimum
+    if n < least:
+        raise DataError(
+            f"{n} valid simulations for {dim} parameters; need at least {least}",
+            code="too-few-runs",
+            why="a network fitted to fewer reproduces their noise",
+            fix=f"run at least {least}, better some thousands",
+        )
+
+
+def check_weights(log_weights: Array) -> None:
+    """Warn when few runs carry the whole table."""
+    size, n = ess(log_weights), len(log_weights)
+    if size < max(CROWDED, 0.02 * n) and size < 0.5 * n:
+        share = float(np.exp(log_weights - log_weights.max()).max() / np.exp(log_weights - log_weights.max()).sum())
+        warn(
+            f"[few-effective-runs] weights dominated by few runs: {n} simulations count as {size:.0f}"
+            f" (the largest weight is {share:.0%} of all). The posterior rests on those."
+            " Use a weaker penalty (th.Power(0.5)), add prior draws to the pool (th.Mixture with power 0),"
+            ' or correction="after"',
+            stacklevel=4,
+        )
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Where the simulations lie, so that an observation can be compared with them.
+
+    Attributes:
+        n: Number of simulations.
+        low: Smallest value of each statistic (d,).
+        high: Largest.
+        scale: Weighted sd of each (d,).
+        near: Some simulations (k, d), drawn by weight, to measure the nearest distance by.
+        spacing: Within this many sd, 99 of 100 of them have a neighbour.
+    """
+
+    n: int
+    low: Array
+    high: Array
+    scale: Array
+    near: Array
+    spacing: float
+
+    @classmethod
+    def of(cls, x: Array, log_weights: Array) -> Reach:
+        """Measure the simulations x (n, *event)."""
+        flat = x.reshape(len(x), -1)
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        centre = weights @ flat
+        scale = np.sqrt(weights @ (flat - centre) ** 2)
+        scale = np.where(scale > 0, scale, 1e-3 * np.maximum(np.abs(centre), 1.0))  # a constant: any change is far
+        count = min(len(x), KEPT_ROWS, max(KEPT_NUMBERS // flat.shape[1], 10))
+        chosen = np.unique(resample_indices(log_weights, count, rng=0))
+        near = flat[chosen]
+        gaps = _distances(near / scale, near / scale)
+        np.fill_diagonal(gaps, np.inf)
+        spacing = float(np.quantile(gaps.min(1), 0.99)) if len(near) > 1 else 0.0
+        return cls(len(x), frozen(flat.min(0)), frozen(flat.max(0)), frozen(scale), frozen(near), spacing)
+
+    def check(self, x_o: Array) -> str:
+        """A warning text when x_o (*event) or (r, *event) is far from all simulations; empty when it is not."""
+        table = x_o.reshape(-1, len(self.low))
+        beyond = np.maximum(np.maximum(self.low - table, table - self.high), 0) / self.scale
+        worst = beyond.max(0)
+        outside = np.flatnonzero(worst > BEYOND)
+        nearest = float(_distances(table / self.scale, self.near / self.scale).min(1).max())
+        if not len(outside) and nearest <= LONELY * self.spacing:
+            return ""
+        which = ", ".join(str(i) for i in outside[np.argsort(-worst[outside])][:5])
+        where = (
+            f"outside all {self.n} simulations in {len(outside)} of {len(worst)} statistics"
+            f" (number {which}; up to {worst.max():.3g} sd beyond the last)"
+            if len(outside)
+            else f"between the {self.n} simulations"
+        )
+        return (
+            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd"
+            " (99 % of the simulations have a"
+            f" neighbour within {self.spacing:.3g} sd): the model may be wrong, and the posterior is an extrapolation"
+        )
+
+
+def warn_far(reach: Reach, x_o: Array) -> None:
+    """Warn (far-observation) when the observation is far from all simulations."""
+    message = reach.check(x_o)
+    if message:
+        warn(message, stacklevel=4)
+
+
+def _distances(a: Array, b: Array) -> Array:
+    square = (a**2).sum(1)[:, None] + (b**2).sum(1)[None] - 2 * a @ b.T
+    return np.sqrt(np.maximum(square, 0.0))

@@ -1,0 +1,1 @@
+"""Neural posterior, likelihood and ratio estimation with weighted simulations."""

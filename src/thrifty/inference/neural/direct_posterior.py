@@ -1,0 +1,197 @@
+"""The posterior of NPE: a network's density, restricted to the prior's support, for any observation.
+
+Over parameters without bounds nothing leaks; elsewhere draws outside the support are rejected in a bounded loop and
+the density is divided by the share inside. Under `correction="after"` draws are resampled by the known weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import InferenceError, warn
+from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_far
+from thrifty.inference.maximum import maximise
+from thrifty.inference.neural.trained import Sampled, Trained
+from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.inference.transforms import BoxTransform
+from thrifty.priors import Independent, LogUniform, Normal, Uniform
+from thrifty.types import Array, Prior, Weighting, rows
+from thrifty.weights import ess, resample_indices
+
+CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
+LEVEL = 20_000  # draws behind a normaliser: relative error 1/sqrt(20,000) = 0.7 % at worst
+OVERSAMPLING = 20  # candidates per draw kept under correction="after": repeats need a weight above 20 times the mean
+POOR_LOCAL = 0.1  # local ESS below this share: one draw in ten counts
+
+
+@dataclass(frozen=True, eq=False)
+class DirectPosterior:
+    """q(theta | x) from a network, restricted to the prior's support (NPE).
+
+    Attributes:
+        prior: The prior.
+        trained: The network.
+        sets: True when one observation is a set of independent outputs.
+        weighting: Known weights multiplied in after training (`correction="after"`), or None.
+    """
+
+    prior: Prior
+    trained: Trained
+    sets: bool = False
+    weighting: Weighting | None = None
+    _levels: dict[bytes, tuple[float, float]] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.prior.names
+
+    @property
+    def curve(self) -> TrainingCurve:
+        """The learning curve."""
+        return self.trained.curve
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about the fit."""
+        return self.trained.notes
+
+    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (n, p) from the posterior at x_o."""
+        return self.draw(n, x_o, seed).samples
+
+    def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
+        """Draw, with the acceptance and the local ESS.
+
+        Raises:
+            DataError: bad-observation, x_o cannot be used.
+            InferenceError: outside-prior, nearly all of the network's mass lies outside the prior's support.
+        """
+        check_draws(n, seed)
+        condition = self._condition(x_o, check=True)
+        if self.weighting is None:
+            theta, acceptance = self._inside(n, condition, seed)
+            return Sampled(theta, acceptance, 1.0, np.full(self.prior.dim, float(n)), np.ones(self.prior.dim))
+        pool, acceptance = self._inside(max(OVERSAMPLING * n, LEVEL), condition, seed)
+        log_weights = self.weighting.log_weight(pool)
+        local = ess(log_weights) / len(pool)
+        if local < POOR_LOCAL:
+            warn(
+                f"[few-effective-runs] the weights vary strongly over this posterior:"
+                f" {local:.1%} of the network's draws count."
+                ' Few runs lie here; add runs with k = 0, or use correction="weights"'
+            )
+        chosen = resample_indices(log_weights, n, rng=np.random.default_rng([seed, 1]))
+        effective = np.full(self.prior.dim, min(float(n), local * len(pool)))
+        return Sampled(pool[chosen], acceptance, local, effective, np.ones(self.prior.dim))
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
+        """Log posterior density (n,) at theta (n, p): normalised over the prior's support, -inf outside."""
+        condition = self._condition(x_o, check=False)
+        return self._unnormalised(rows(theta, dim=self.prior.dim), condition) - self._level(condition)[0]
+
+    def log_density(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
+        """Log density (n,) of the network itself at pairs (theta_i, x_i), as it was trained: no correction."""
+        theta = rows(theta, dim=self.prior.dim)
+        x = np.asarray(x, dtype=np.float64)
+        return self._network(theta, self._pack(x if self.sets else x.reshape(-1, *self.trained.frame.event)))
+
+    def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """The highest point (p,) of the posterior density at x_o."""
+        condition = self._condition(x_o, check=True)
+        start, _ = self._inside(500, condition, seed)
+        box = BoxTransform.of(self.prior)
+        rng = np.random.default_rng([seed, 2])
+        return maximise(lambda t: self._unnormalised(t, condition), start, box, rng=rng)
+
+    def acceptance(self, x_o: npt.ArrayLike) -> float:
+        """Share of the network's mass at x_o inside the prior's support."""
+        return self._level(self._condition(x_o, check=False))[1]
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it."""
+        from thrifty.inference.neural.posterior_files import save
+
+        save(self, path)
+
+    def _condition(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
+        event = self.trained.frame.event
+        x = read_observations(x_o, event) if self.sets else read_observation(x_o, event)[None]
+        if check:
+            warn_far(self.trained.reach, x)
+        return self._pack(x[None] if self.sets else x)
+
+    def _pack(self, x: Array) -> npt.NDArray[np.float32]:
+        if not self.sets:
+            return self.trained.frame.x_in(x)
+        flat = self.trained.frame.x_in(x.reshape(-1, *self.trained.frame.event))
+        return flat.reshape(*x.shape[:2], *flat.shape[1:])
+
+    def _network(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
+        from thrifty.inference.neural.torch_state import evaluate
+
+        frame = self.trained.frame
+        condition = np.broadcast_to(condition, (len(theta), *condition.shape[1:]))
+        return evaluate(self.trained.net.log_prob, frame.theta_in(theta), condition) + frame.log_volume(theta)
+
+    def _unnormalised(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
+        out = np.full(len(theta), -np.inf)
+        inside = np.isfinite(self.prior.log_prob(theta))
+        if inside.any():
+            out[inside] = self._network(theta[inside], condition)
+            if self.weighting is not None:
+                out[inside] += self.weighting.log_weight(theta[inside])
+        return out
+
+    def _inside(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> tuple[Array, float]:
+        """N draws inside the prior's support and the share that was; at most 10^6 + 20 n candidates."""
+        from thrifty.inference.neural.torch_state import draw, generator
+
+        g = generator(seed)
+        kept: list[Array] = []
+        found = tried = 0
+        limit = CANDIDATES + OVERSAMPLING * n
+        while found < n and tried < limit:
+            share = max(found, 1) / tried if tried else 1.0
+            block = int(min(max(1.1 * (n - found) / share, 100), 50_000, limit - tried)) if tried else min(n, 50_000)
+            theta = self.trained.frame.theta_out(draw(self.trained.net, block, condition, g))
+            with np.errstate(over="ignore", invalid="ignore"):
+                inside = np.asarray(np.isfinite(theta).all(1))
+                inside[inside] = np.isfinite(self.prior.log_prob(theta[inside]))
+            kept.append(theta[inside])
+            found, tried = found + int(inside.sum()), tried + block
+        if found < n:
+            raise InferenceError(
+                f"only {found} of {tried} network draws lie in the prior's support ({n} wanted)",
+                code="outside-prior",
+                why="the network puts its mass where the prior has none, as for an observation the model cannot make",
+                fix="check x_o; use th.NSF(), which cannot leave the prior's bounds, or th.NLE",
+            )
+        return np.concatenate(kept)[:n] if kept else np.empty((0, self.prior.dim)), found / max(tried, 1)
+
+    @property
+    def _tight(self) -> bool:
+        """True when the network cannot leave the support and no weights follow: the density is normalised as it is."""
+        boxes = (Uniform, LogUniform, Normal, Independent)
+        low, high = self.prior.bounds
+        box = self.trained.frame.box
+        same = np.array_equal(box.low, low) and np.array_equal(box.high, high)
+        return self.weighting is None and same and isinstance(self.prior, boxes)
+
+    def _level(self, condition: npt.NDArray[np.float32]) -> tuple[float, float]:
+        """Log of the mass that `_unnormalised` integrates to, and the share inside the support."""
+        if self._tight:
+            return 0.0, 1.0
+        key = condition.tobytes()
+        if key not in self._levels:
+            theta, share = self._inside(LEVEL, condition, seed=0)
+            level = np.log(share)
+            if self.weighting is not None:
+                log_weights = self.weighting.log_weight(theta)
+                level += log_weights.max() + np.log(np.mean(np.exp(log_weights - log_weights.max())))
+            self._levels[key] = float(level), share
+        return self._levels[key]

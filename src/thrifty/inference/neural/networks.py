@@ -1,0 +1,249 @@
+"""Networks of densities and ratios, and the only file that knows zuko and sbi.
+
+Two kinds: a conditional density log q(y | c) with a sampler (flows, mixtures, sbi's estimators), and a ratio
+f(y, c). Both see standardised float32 numbers (`frame.py`). Everything random takes a generator; the global
+stream of torch is left as it was.
+"""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+import zuko
+from torch import Tensor, nn
+
+from thrifty.errors import ConfigError
+from thrifty.inference.neural.embeddings import ACTIVATIONS, mlp
+from thrifty.inference.neural.head_start import Shift
+from thrifty.inference.neural.recipes import MAF, NSF, Classifier, MixtureDensity, is_recipe
+from thrifty.inference.neural.torch_state import seeded
+
+
+class FlowNet(nn.Module):
+    """A zuko flow over y (b, p) given c (b, e)."""
+
+    def __init__(self, recipe: NSF | MAF, features: int, context: int) -> None:
+        super().__init__()
+        self.features = features
+        layer = partial(
+            zuko.flows.MaskedAutoregressiveTransform,
+            features=features,
+            context=context,
+            hidden_features=recipe.hidden,
+            activation=ACTIVATIONS[recipe.activation],
+        )
+        orders: Any = [torch.arange(features), torch.arange(features).flip(0)]
+        if isinstance(recipe, NSF):
+            shapes = [(recipe.bins,), (recipe.bins,), (recipe.bins - 1,)]
+            spline = partial(layer, univariate=zuko.transforms.MonotonicRQSTransform, shapes=shapes)
+            layers = [layer(order=orders[0]), *(spline(order=orders[i % 2]) for i in range(recipe.transforms))]
+        else:
+            layers = [layer(order=orders[i % 2]) for i in range(recipe.transforms)]
+        base = zuko.lazy.UnconditionalDistribution(
+            zuko.distributions.DiagNormal, torch.zeros(features), torch.ones(features), buffer=True
+        )
+        self.flow = zuko.flows.Flow(layers, base)
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        return self.flow(c).log_prob(y)
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        noise = torch.randn(len(c), self.features, generator=g)
+        return self.flow(c).transform.inv(noise)
+
+
+class MixtureNet(nn.Module):
+    """A mixture of Gaussians over y (b, p) given c (b, e); each precision has a triangular root."""
+
+    def __init__(self, recipe: MixtureDensity, features: int, context: int) -> None:
+        super().__init__()
+        self.features, self.components = features, recipe.components
+        self.register_buffer("below", torch.tril(torch.ones(features, features), -1), persistent=False)
+        outputs = recipe.components * (1 + 2 * features + features * features)
+        self.net = mlp(context, recipe.hidden, outputs, recipe.activation)
+
+    def _parts(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        k, p = self.components, self.features
+        out = self.net(c).view(-1, k, 1 + 2 * p + p * p)
+        shares = torch.log_softmax(out[..., 0], -1)
+        means, log_diagonal = out[..., 1 : 1 + p], 7 * torch.tanh(out[..., 1 + p : 1 + 2 * p] / 7)
+        root = out[..., 1 + 2 * p :].view(-1, k, p, p) * self.below + torch.diag_embed(torch.exp(log_diagonal))
+        return shares, means, log_diagonal, root
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        shares, means, log_diagonal, root = self._parts(c)
+        noise = (root @ (y[:, None] - means)[..., None])[..., 0]
+        each = -0.5 * (noise**2).sum(-1) + log_diagonal.sum(-1) - 0.5 * self.features * np.log(2 * np.pi)
+        return torch.logsumexp(shares + each, -1)
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        shares, means, _, root = self._parts(c)
+        which = torch.multinomial(shares.exp(), 1, generator=g)[:, 0]
+        rows = torch.arange(len(c))
+        noise = torch.randn(len(c), self.features, 1, generator=g)
+        return means[rows, which] + torch.linalg.solve_triangular(root[rows, which], noise, upper=False)[..., 0]
+
+
+class SbiNet(nn.Module):
+    """An sbi density estimator, used through its public `loss`, `log_prob` and `sample`."""
+
+    def __init__(self, estimator: nn.Module) -> None:
+        super().__init__()
+        self.estimator = estimator
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,)."""
+        return -self.estimator.loss(y, condition=c)  # type: ignore[operator]
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """One draw per row of c (b, e)."""
+        seed = int(torch.randint(2**62, (1,), generator=g))
+        with seeded(seed):
+            if len(c) > 1 and bool((c == c[0]).all()):
+                return self.estimator.sample((len(c),), condition=c[:1])[:, 0]  # type: ignore[operator]
+            return self.estimator.sample((1,), condition=c)[0]  # type: ignore[operator]
+
+
+class DensityNet(nn.Module):
+    """log q(y | embedding(c))."""
+
+    def __init__(self, density: nn.Module, embedding: nn.Module | None = None) -> None:
+        super().__init__()
+        self.density, self.embedding = density, embedding or nn.Identity()
+        self.shift: Shift | None = None
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b,); a condition that is one row repeated is embedded once."""
+        repeated = len(c) > 1 and c.stride(0) == 0
+        context = self.embedding(c[:1]).expand(len(c), -1) if repeated else self.embedding(c)
+        if self.shift is None:
+            return self.density.log_prob(y, context)  # type: ignore[operator]
+        place, log_width = self.shift(c)
+        residual = (y - place) / log_width.exp()
+        return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
+
+    def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
+        b, k, p = y.shape
+        context = self.embedding(c).repeat_interleave(k, 0)
+        if self.shift is not None:  # its log width is the same for all atoms of a row and cancels in every use of them
+            place, log_width = self.shift(c)
+            y = (y - place[:, None]) / log_width.exp()[:, None]
+        return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
+
+    def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
+        """N draws given one row c (1, ...)."""
+        context = self.embedding(c).expand(n, -1)
+        draws = self.density.sample(context, g)  # type: ignore[operator]
+        if self.shift is None:
+            return draws
+        place, log_width = self.shift(c)
+        return place + log_width.exp() * draws
+
+
+class RatioNet(nn.Module):
+    """f(theta, x): residual blocks on theta and the embedding of x together."""
+
+    def __init__(self, recipe: Classifier, features: int, context: int, embedding: nn.Module | None = None) -> None:
+        super().__init__()
+        self.embedding = embedding or nn.Identity()
+        self.first = nn.Linear(features + context, recipe.hidden)
+        self.blocks = nn.ModuleList(
+            mlp(recipe.hidden, (recipe.hidden,), recipe.hidden, recipe.activation) for _ in range(recipe.blocks)
+        )
+        self.act = ACTIVATIONS[recipe.activation]()
+        self.last = nn.Linear(recipe.hidden, 1)
+
+    def forward(self, theta: Tensor, context: Tensor) -> Tensor:
+        """Log ratio (b,) of theta (b, p) and embedded x (b, e)."""
+        h = self.first(torch.cat([theta, context], -1))
+        for block in self.blocks:
+            h = h + block(self.act(h))
+        return self.last(self.act(h))[..., 0]
+
+
+def log_ratio(net: RatioNet | SbiRatio, theta: Tensor, x: Tensor) -> Tensor:
+    """Log ratio (b,) at pairs; where all rows of x are one expanded row, it is embedded once."""
+    first = net.embedding(x[:1]) if x.stride(0) == 0 or len(x) == 1 else None
+    context = net.embedding(x) if first is None else first.expand(len(theta), -1)
+    return net(theta, context)
+
+
+class ValidNet(nn.Module):
+    """log P(valid | theta) from a small classifier."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.net = mlp(features, (32, 32), 1)
+
+    def logit(self, theta: Tensor) -> Tensor:
+        """Log odds (b,)."""
+        return self.net(theta)[:, 0]
+
+    def log_prob(self, theta: Tensor) -> Tensor:
+        """Log probability (b,) that a run at theta is valid."""
+        return nn.functional.logsigmoid(self.logit(theta))
+
+
+class SbiRatio(nn.Module):
+    """A ratio estimator of sbi, called (theta, x)."""
+
+    def __init__(self, estimator: nn.Module) -> None:
+        super().__init__()
+        self.estimator, self.embedding = estimator, nn.Identity()
+
+    def forward(self, theta: Tensor, context: Tensor) -> Tensor:
+        """Log ratio (b,)."""
+        return self.estimator(theta, context).reshape(len(theta))
+
+
+def build_density(
+    network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
+) -> DensityNet:
+    """A density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
+
+    sbi's builders are called (theta, x) also for likelihoods, where y is x.
+    """
+    features = y.shape[1]
+    if isinstance(network, NSF | MAF):
+        return DensityNet(FlowNet(network, features, context), embedding)
+    if isinstance(network, MixtureDensity):
+        return DensityNet(MixtureNet(network, features, context), embedding)
+    if isinstance(network, nn.Module) and hasattr(network, "loss") and hasattr(network, "sample"):
+        return DensityNet(SbiNet(copy.deepcopy(network)), embedding)
+    if callable(network) and not is_recipe(network) and not isinstance(network, type):
+        with torch.no_grad():
+            shown = c if embedding is None else embedding(c[:1000])
+        pair = (y[: len(shown)], shown)
+        estimator: Any = network(*(reversed(pair) if likelihood else pair))
+        if hasattr(estimator, "loss") and hasattr(estimator, "sample"):
+            return DensityNet(SbiNet(estimator), embedding)
+    raise ConfigError(
+        f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
+        code="bad-setting",
+        fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
+    )
+
+
+def build_ratio(
+    network: Any, theta: Tensor, x: Tensor, *, context: int, embedding: nn.Module | None = None
+) -> RatioNet | SbiRatio:
+    """A log ratio f(theta, x): from a recipe or from sbi's `classifier_nn(...)`."""
+    if isinstance(network, Classifier):
+        return RatioNet(network, theta.shape[1], context, embedding)
+    if callable(network) and not is_recipe(network) and not isinstance(network, type) and embedding is None:
+        estimator: Any = network(theta, x)
+        return SbiRatio(estimator)
+    raise ConfigError(
+        f"network must be a ratio recipe, got {network!r}"[:200],
+        code="bad-setting",
+        fix='th.Classifier(), or sbi\'s classifier_nn("resnet")',
+    )

@@ -1,0 +1,207 @@
+"""Neural posterior estimation with importance weights: Ca-NPE (the paper's section 3.2).
+
+    minimise over q   - sum_i w_i log q(theta_i | x_i) / sum_i w_i,      w = prior/proposal = g(c(theta))
+
+Without weights the network learns the posterior under the *proposal*. Three ways to reach the one under the prior:
+
+    "weights"  the weighted loss above (default)
+    "after"    train without weights, multiply by the known g(c(theta)) when sampling and evaluating: steadier under
+               strong penalties, because g varies little over one posterior
+    "atomic"   train without weights on a loss that needs the prior density only: which of K parameters made x?
+               (Greenberg et al. 2019)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, WeightError, warn
+from thrifty.inference.checks import check_fit
+from thrifty.inference.neural.direct_posterior import DirectPosterior
+from thrifty.inference.neural.prepare import Rows, condition_box, prepare, warn_failures
+from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
+from thrifty.inference.neural.standardise import Frame, measure_frame
+from thrifty.inference.neural.trained import Trained
+from thrifty.inference.neural.training_settings import Training, held_out, never_trained, require_neural
+from thrifty.inference.transforms import BoxTransform
+from thrifty.priors import as_prior
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Prior, Weighting
+
+if TYPE_CHECKING:
+    import torch
+
+Correction = Literal["weights", "after", "atomic"]
+ATOMS = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
+
+
+@dataclass(frozen=True)
+class NPE:
+    """Neural posterior estimation.
+
+    Args:
+        prior: The prior; anything `as_prior` reads.
+        network: `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi density estimator.
+        embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.SetEmbedding()` for several independent
+            observations, any `torch.nn.Module` (b, *event) -> (b, k), or None for x as it is.
+        correction: "weights", "after" or "atomic"; see above.
+        training: Settings of the loop.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.standard_normal((400, 1))
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.5 * rng.standard_normal((400, 1)))
+        >>> method = th.NPE(th.Normal(0.0, 1.0), network=th.MixtureDensity(2), training=th.Training(max_epochs=20))
+        >>> posterior = method.fit(sims, seed=0)
+        >>> posterior.sample(100, [1.0], seed=0).shape
+        (100, 1)
+    """
+
+    prior: Prior
+    network: Any = field(default_factory=NSF)
+    embedding: Any = None
+    correction: Correction = "weights"
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        require_neural()
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        if self.correction not in get_args(Correction):
+            raise ConfigError(
+                f"correction must be one of {', '.join(get_args(Correction))}, got {self.correction!r}",
+                code="bad-setting",
+            )
+
+    def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
+        """Train on the valid simulations.
+
+        Raises:
+            DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
+        """
+        check_fit(simulations, seed)
+        from thrifty.inference.neural.embeddings import build_embedding
+        from thrifty.inference.neural.head_start import fit_shift
+        from thrifty.inference.neural.networks import build_density
+        from thrifty.inference.neural.torch_state import seeded
+        from thrifty.inference.neural.training import Table, mean_one, train
+
+        weighting = _known_weights(simulations) if self.correction == "after" else None
+        notes = warn_failures(simulations)
+        sets = isinstance(self.embedding, SetEmbedding)
+        table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
+        validates = held_out(table.index, self.training.validation)
+        weights = mean_one(table.log_weights)
+        free = self._frame(table, sets, condition_box(self.prior))
+        narrow, shift = np.zeros(self.prior.dim, bool), None
+        if self.embedding is None and is_recipe(self.network):
+            narrow, shift = fit_shift(free.theta_in(table.theta), _plain(free, table), weights, validates)
+        if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
+            _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
+        frame = self._frame(table, sets, self._box(narrow))
+        first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
+        tensors = _tensors(table, frame, self.prior, sets)
+        with seeded(first):
+            embedding, context = build_embedding(self.embedding, frame.inputs)
+            net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+        net.shift = shift
+        curve = train(
+            net,
+            _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
+            table=Table(tensors, weights, validates),
+            settings=self.training,
+            seed=second,
+        )
+        kept = never_trained(table.theta, table.index, self.training.validation)
+        notes = (*notes, *table.notes)
+        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
+        return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
+
+    def _box(self, narrow: np.ndarray) -> BoxTransform:
+        """Bounds to transform away: all of them for splines, but a logit only bends what is narrow and far off."""
+        plain = condition_box(self.prior)
+        if not getattr(self.network, "unconstrained", True):
+            return plain
+        low, high = self.prior.bounds
+        return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high))
+
+    def _frame(self, table: Rows, sets: bool, box: BoxTransform) -> Frame:
+        theta, x, log_weights = table.theta, table.x, table.log_weights
+        if sets:
+            m = x.shape[1]
+            theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
+            x = x.reshape(-1, *x.shape[2:])
+        shaped = self.embedding is not None
+        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
+
+
+def _warn_atomic(narrow: list[str]) -> None:
+    warn(
+        f"[poor-training] the posterior of {', '.join(narrow)} is so narrow that it alone tells ten parameters apart;"
+        " the atomic"
+        ' loss then learns little about the others. Use correction="weights" or "after"'
+    )
+
+
+def _plain(frame: Frame, table: Rows) -> npt.NDArray[np.float32]:
+    """The statistics as the network sees them first; their normal scores, which follow, say the same again."""
+    return frame.x_in(table.x)[:, : len(frame.x.centre)]
+
+
+def _known_weights(simulations: Simulations) -> Weighting | None:
+    """The weight function of the table; None when all weights are equal."""
+    if np.ptp(simulations.log_weights) == 0:
+        return None
+    if simulations.proposal is None:
+        raise WeightError(
+            'correction="after" needs the weight of any theta, but these simulations carry numbers only',
+            code="bad-weights",
+            fix='pass proposal= to Simulations.from_arrays (balance scheme), or use correction="weights"',
+        )
+    simulations.proposal.log_weight(simulations.theta[:1])  # the paper's mixture scheme says here why it cannot
+    return simulations.proposal
+
+
+def _tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[torch.Tensor, ...]:
+    """Parameters, outputs and the log prior density of the standardised parameters, one row per pair."""
+    import torch
+
+    x = table.x.reshape(-1, *table.x.shape[2:]) if sets else table.x
+    seen = frame.x_in(x)
+    seen = seen.reshape(*table.x.shape[:2], *seen.shape[1:]) if sets else seen
+    log_prior = (prior.log_prob(table.theta) - frame.log_volume(table.theta)).astype(np.float32)
+    return torch.from_numpy(frame.theta_in(table.theta)), torch.from_numpy(seen), torch.from_numpy(log_prior)
+
+
+def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    return -net.log_prob(rows[0], rows[1])
+
+
+def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    """Sets of 1 to m members, chosen anew for each batch."""
+    import torch
+
+    m = rows[1].shape[1]
+    size = int(torch.randint(1, m + 1, (1,), generator=g))
+    return -net.log_prob(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
+
+
+def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    """-log of q(theta_i|x_i)/prior(theta_i) over the sum of the same for K parameters of the batch."""
+    import torch
+
+    theta, x, log_prior = rows
+    which = contrasts(len(theta), ATOMS, g)
+    scores = net.log_prob_atoms(theta[which], x) - log_prior[which]
+    return torch.logsumexp(scores, 1) - scores[:, 0]
+
+
+def contrasts(b: int, k: int, g: torch.Generator) -> torch.Tensor:
+    """Row numbers (b, k): each row itself, then k - 1 others of the batch, all different."""
+    import torch
+
+    shifts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(max(b - 1, 1), generator=g)[: k - 1]])
+    return (torch.arange(b)[:, None] + shifts) % b

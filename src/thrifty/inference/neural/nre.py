@@ -1,0 +1,126 @@
+"""Neural ratio estimation: learn which of K parameters made x; the score is the log likelihood up to a function of x.
+
+    minimise over f   - sum_i w_i log [ v_i e^{f(theta_i, x_i)} / sum_{j in S_i} v_j e^{f(theta_j, x_i)} ]
+
+S_i holds theta_i and K - 1 other parameters of the batch (Durkan et al. 2020). Unweighted (w = v = 1, the default) the
+optimum is f = log p(x|theta) + const(x) for any proposal. With `weighted=True`, w = v = prior/proposal: the v in the
+scores keep log g(c(theta)) out of f, which weighting the loss alone would put in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from thrifty.inference.checks import check_fit
+from thrifty.inference.neural.npe import contrasts
+from thrifty.inference.neural.potential_posterior import PotentialPosterior
+from thrifty.inference.neural.prepare import condition_box, prepare
+from thrifty.inference.neural.recipes import Classifier
+from thrifty.inference.neural.standardise import measure_frame
+from thrifty.inference.neural.trained import Trained
+from thrifty.inference.neural.training_settings import Training, held_out, never_trained, require_neural
+from thrifty.inference.neural.validity import check_failures, fit_valid
+from thrifty.priors import as_prior
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Prior
+
+if TYPE_CHECKING:
+    import torch
+
+CHOICES = 10  # parameters to choose from: more would lower the noise of the loss, at a network call each
+
+
+@dataclass(frozen=True)
+class NRE:
+    """Neural ratio estimation.
+
+    Args:
+        prior: The prior; anything `as_prior` reads.
+        network: `th.Classifier()`, or sbi's `classifier_nn(...)`.
+        embedding: As for `th.NPE`; each observation is embedded by itself.
+        weighted: Use the importance weights; not needed.
+        failures: "refuse" when more than 1 % of the prior mass failed, or "model" P(valid | theta) and multiply.
+        training: Settings of the loop.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.standard_normal((400, 1))
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.5 * rng.standard_normal((400, 1)))
+        >>> posterior = th.NRE(th.Normal(0.0, 1.0), training=th.Training(max_epochs=20)).fit(sims, seed=0)
+        >>> posterior.sample(100, [1.0], seed=0).shape
+        (100, 1)
+    """
+
+    prior: Prior
+    network: Any = field(default_factory=Classifier)
+    embedding: Any = None
+    weighted: bool = False
+    failures: Literal["refuse", "model"] = "refuse"
+    training: Training = field(default_factory=Training)
+
+    def __post_init__(self) -> None:
+        require_neural()
+        object.__setattr__(self, "prior", as_prior(self.prior))
+        check_failures(self.failures)
+
+    def fit(self, simulations: Simulations, seed: int = 0) -> PotentialPosterior:
+        """Train on the valid simulations.
+
+        Raises:
+            DataError, ConfigError: The table or the settings cannot be used.
+            QualityGateError: too-many-failures, too many runs failed.
+        """
+        check_fit(simulations, seed)
+        import torch
+
+        from thrifty.inference.neural.embeddings import build_embedding
+        from thrifty.inference.neural.networks import build_ratio
+        from thrifty.inference.neural.torch_state import seeded
+        from thrifty.inference.neural.training import Table, mean_one, train
+
+        table = prepare(simulations, self.prior, weighted=self.weighted)
+        frame = measure_frame(
+            table.theta,
+            table.x,
+            table.log_weights,
+            box=condition_box(self.prior),
+            keep=table.keep,
+            shaped=self.embedding is not None,
+            scores=True,
+        )
+        seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
+        valid, notes = fit_valid(simulations, frame, method="NRE", policy=self.failures, seed=seeds[2])
+        weights = mean_one(table.log_weights)
+        tensors = (
+            torch.from_numpy(frame.theta_in(table.theta)),
+            torch.from_numpy(frame.x_in(table.x)),
+            torch.from_numpy(np.log(weights).astype(np.float32)),
+        )
+        with seeded(seeds[0]):
+            embedding, context = build_embedding(self.embedding, frame.inputs)
+            net = build_ratio(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+        curve = train(
+            net,
+            _loss,
+            table=Table(tensors, weights, held_out(table.index, self.training.validation)),
+            settings=self.training,
+            seed=seeds[1],
+        )
+        kept = never_trained(table.theta, table.index, self.training.validation)
+        notes = (*notes, *table.notes)
+        trained = Trained("nre", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
+        return PotentialPosterior(self.prior, trained, valid)
+
+
+def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    import torch
+
+    theta, x, log_weights = rows
+    which = contrasts(len(theta), CHOICES, g)
+    b, k = which.shape
+    context = net.embedding(x).repeat_interleave(k, 0)
+    scores = net(theta[which].reshape(b * k, -1), context).view(b, k) + log_weights[which]
+    return torch.logsumexp(scores, 1) - scores[:, 0]

@@ -1,0 +1,151 @@
+"""The posterior of NLE and NRE: prior times learned likelihood, sampled by emcee, for any observation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.inference import mcmc
+from thrifty.inference.checks import check_draws, read_observations, warn_far
+from thrifty.inference.maximum import maximise
+from thrifty.inference.neural.trained import Sampled, Trained
+from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.inference.transforms import BoxTransform
+from thrifty.types import Array, Prior, rows
+
+
+@dataclass(frozen=True, eq=False)
+class PotentialPosterior:
+    """prior(theta) × learned likelihood of x_o (NLE), or likelihood up to a function of x (NRE).
+
+    Several independent observations (r, *event) multiply their likelihoods.
+
+    Attributes:
+        prior: The prior.
+        trained: The network.
+        valid: Network for log P(valid | theta), or None when runs do not fail.
+    """
+
+    prior: Prior
+    trained: Trained
+    valid: Any = field(default=None, repr=False)
+    _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.prior.names
+
+    @property
+    def curve(self) -> TrainingCurve:
+        """The learning curve."""
+        return self.trained.curve
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about the fit."""
+        return self.trained.notes
+
+    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (n, p) from the posterior at x_o."""
+        return self.draw(n, x_o, seed).samples
+
+    def draw(
+        self,
+        n: int,
+        x_o: npt.ArrayLike,
+        seed: int = 0,
+        *,
+        start: Literal["resample", "map"] = "resample",
+        walkers: int | None = None,
+        max_steps: int = mcmc.MAX_STEPS,
+    ) -> Sampled:
+        """Draw by emcee, with ESS and R-hat; warns when they are poor.
+
+        Args:
+            n: Draws wanted.
+            x_o: One observation, or several independent ones (r, *event).
+            seed: Seed.
+            start: From a prior resample, or from a ball round the posterior's maximum.
+            walkers: Number of walkers.
+            max_steps: Limit on the steps of each walker.
+        """
+        check_draws(n, seed)
+        x = self._observed(x_o, check=True)
+        chains = mcmc.sample_posterior(
+            lambda theta: self._log_likelihood(theta, x),
+            self.prior,
+            n,
+            rng=np.random.default_rng(seed),
+            walkers=walkers,
+            max_steps=max_steps,
+            start=self.map(x_o, seed) if start == "map" else None,
+        )
+        return Sampled(chains.samples, chains.acceptance, 1.0, chains.ess, chains.rhat)
+
+    def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
+        """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
+        return self._log_likelihood(rows(theta, dim=self.prior.dim), self._observed(x_o, check=False))
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
+        """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless told not to."""
+        x = self._observed(x_o, check=False)
+        density = self._density(rows(theta, dim=self.prior.dim), x)
+        return density - self._level(x) if normalise else density
+
+    def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """The highest point (p,) of the posterior density at x_o."""
+        x = self._observed(x_o, check=False)
+        rng = np.random.default_rng([seed, 2])
+        theta = self.prior.sample(mcmc.POOL, rng)
+        best = theta[np.argsort(-self._density(theta, x))[:100]]
+        return maximise(lambda t: self._density(t, x), best, BoxTransform.of(self.prior), rng=rng)
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it."""
+        from thrifty.inference.neural.posterior_files import save
+
+        save(self, path)
+
+    def _observed(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
+        x = read_observations(x_o, self.trained.frame.event)
+        if check:
+            warn_far(self.trained.reach, x)
+        return x
+
+    def _density(self, theta: Array, x: Array) -> Array:
+        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
+        inside = np.isfinite(out)
+        if inside.any():
+            out[inside] += self._log_likelihood(theta[inside], x)
+        return out
+
+    def _log_likelihood(self, theta: Array, x: Array) -> Array:
+        from thrifty.inference.neural.networks import log_ratio
+        from thrifty.inference.neural.torch_state import evaluate
+
+        frame, net = self.trained.frame, self.trained.net
+        seen, shown = frame.theta_in(theta), frame.x_in(x)
+        total = np.zeros(len(theta))
+        for one in shown:
+            row = np.broadcast_to(one, (len(theta), *one.shape))
+            if self.trained.method == "nle":
+                total += evaluate(net.log_prob, row, seen) + frame.x_volume
+            else:
+                total += evaluate(lambda t, c: log_ratio(net, t, c), seen, row)
+        if self.valid is not None:
+            total += len(x) * evaluate(self.valid.log_prob, seen)
+        return total
+
+    def _level(self, x: Array) -> float:
+        """Log of the integral of prior × likelihood."""
+        key = x.tobytes()
+        if key not in self._levels:
+            self._levels[key] = mcmc.log_evidence(
+                lambda theta: self._log_likelihood(theta, x), self.prior, rng=np.random.default_rng(0)
+            )
+        return self._levels[key]

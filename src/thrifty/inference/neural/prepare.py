@@ -1,0 +1,138 @@
+"""From a table of simulations to rows that can be learned from: valid, inside the prior, checked. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError, QualityGateError, warn
+from thrifty.inference.checks import Reach, check_enough, check_weights, varying
+from thrifty.inference.transforms import BoxTransform
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Prior
+
+GATE = 0.01  # failed prior mass above which a posterior is conditional on finishing
+DECADES = 20.0  # a positive parameter whose ends differ more than this is seen on a log-like scale
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Pairs to learn from.
+
+    Attributes:
+        theta: Parameters (n, p).
+        x: Outputs (n, *event), or (n, m, *event) for sets.
+        log_weights: Weights in use (n,): zeros when the method does not use them.
+        index: Plan index of the run behind each row (n,), so that all pairs of a run fall on one side of the split.
+        keep: Which flat statistics vary.
+        reach: Where the simulations lie.
+        notes: What the reader should know.
+    """
+
+    theta: Array
+    x: Array
+    log_weights: Array
+    index: npt.NDArray[np.int64]
+    keep: npt.NDArray[np.bool_]
+    reach: Reach
+    notes: tuple[str, ...]
+
+
+def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: bool = False) -> Rows:
+    """Check a table and lay it out as pairs.
+
+    Raises:
+        DataError: wrong-prior, too-few-runs, outside-prior, or constant-output where nothing varies.
+    """
+    if simulations.dim != prior.dim:
+        raise DataError(
+            f"simulations have {simulations.dim} parameters, the prior has {prior.dim} ({', '.join(prior.names)})",
+            code="wrong-prior",
+        )
+    if simulations.names and simulations.names != prior.names:
+        raise DataError(
+            f"simulations have parameters {', '.join(simulations.names)}; the prior has {', '.join(prior.names)}",
+            code="wrong-prior",
+            fix="use the prior that the simulations were planned with",
+        )
+    good = simulations.valid()
+    if weighted and np.isneginf(good.log_weights).any():
+        good = good[np.isfinite(good.log_weights)]
+    check_enough(len(good), prior.dim)
+    outside = ~np.isfinite(prior.log_prob(good.theta))
+    if outside.any():
+        raise DataError(
+            f"{int(outside.sum())} of {len(good)} simulations lie outside the prior, first theta ="
+            f" {good.theta[outside][0].tolist()}",
+            code="outside-prior",
+            why="the posterior is defined over the prior's support only",
+            fix="use the prior that the simulations were planned with",
+        )
+    if weighted:
+        check_weights(good.log_weights)
+    theta, x, log_weights = good.pairs()
+    keep, notes = varying(x, good.x_names)
+    for note in notes:
+        warn(f"[constant-output] {note}", stacklevel=4)
+    reach = Reach.of(x, log_weights)
+    index = np.repeat(good.index, good.m)
+    if sets:
+        theta, x, log_weights, index = good.theta, good.x, good.log_weights, good.index
+        x = x[:, None] if good.m == 1 else x
+    used = log_weights if weighted else np.zeros(len(theta))
+    return Rows(theta, x, used, index, keep, reach, tuple(notes))
+
+
+def failures(simulations: Simulations) -> str:
+    """A sentence on the runs that failed, or an empty one."""
+    failed = simulations.status[~simulations.ok]
+    if not len(failed):
+        return ""
+    kinds, counts = np.unique(failed, return_counts=True)
+    listed = ", ".join(f"{count} {kind}" for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True))
+    return (
+        f"{len(failed)} of {len(simulations)} runs failed ({listed}): {simulations.failed_mass:.2%} of the prior mass"
+    )
+
+
+def warn_failures(simulations: Simulations) -> tuple[str, ...]:
+    """NPE: outputs that are NaN for some x are harmless at a valid x_o; runs lost for other reasons are not."""
+    mass = _mass(simulations, ~simulations.ok & (simulations.status != "invalid"))
+    sentence = failures(simulations)
+    if mass > GATE:
+        warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
+    return (sentence,) if sentence else ()
+
+
+def refuse_failures(simulations: Simulations, method: str) -> None:
+    """NLE and NRE learn p(x | theta, valid), which is not p(x | theta) where validity depends on theta.
+
+    Raises:
+        QualityGateError: too-many-failures, more than 1 % of the prior mass failed.
+    """
+    if simulations.failed_mass > GATE:
+        raise QualityGateError(
+            f"{failures(simulations)}; the gate is {GATE:.0%}",
+            code="too-many-failures",
+            why=f"{method} would learn the likelihood given that a run finishes",
+            fix=f'th.{method}(prior, failures="model") multiplies by a learned P(valid | theta)',
+        )
+
+
+def _mass(simulations: Simulations, which: npt.NDArray[np.bool_]) -> float:
+    if not len(simulations):
+        return 0.0
+    weights = np.exp(simulations.log_weights - simulations.log_weights.max())
+    return float(weights[which].sum() / weights.sum())
+
+
+def condition_box(prior: Prior) -> BoxTransform:
+    """Bounds to transform away where theta is only seen, not modelled: half-lines, and positive boxes of decades."""
+    low, high = (np.array(end) for end in prior.bounds)
+    both = np.isfinite(low) & np.isfinite(high)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        plain = both & ~((low > 0) & (high / low > DECADES))
+    low[plain], high[plain] = -np.inf, np.inf
+    return BoxTransform(low, high)

@@ -1,0 +1,219 @@
+"""The proposal of one SMC-ABC generation: a kernel mixture round the particles, divided by g(cost).
+
+    q(theta) = K(theta) 1[prior > 0] / (Z g(c(theta))),   K(theta) = sum_j W_j N(theta; theta_j, S)
+
+Draws come by exact rejection: pick a particle, move it, keep it inside the prior's support and with probability
+g_min/g(c), the floor being inside g. The weight prior · g / K is exact; Z, needed only to pool generations, is
+estimated from free kernel draws.
+
+With S the particles' covariance the mixture has twice their covariance: for a Gaussian posterior that is exactly
+the shape of prior · sqrt(near-hit chance), which together with g = √c is the cost-optimal proposal (theory of
+section 3.1 with the chance of acceptance as integrand).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import CostError, PenaltyError
+from thrifty.penalties import penalty_from_dict, penalty_to_dict
+from thrifty.proposals import priced
+from thrifty.tables.draws import Draws
+from thrifty.types import Array, Cost, Penalty, Prior, frozen, rows
+from thrifty.weights import covariance, normalise, resample_indices
+
+ROWS = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
+BLOCK = 4_096  # candidates per turn of the rejection loop
+REFERENCE = 2**15  # free draws behind floor and normaliser: relative error of Z below 1 %
+_REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on luck
+CENTRES = 500  # particles of the mixture; more cost time and change nothing
+HOPELESS = 1e-5  # acceptance below which drawing would take longer than simulating
+
+
+def _one(theta: Array) -> Array:
+    return np.ones(len(theta))
+
+
+@dataclass(frozen=True)
+class KernelProposal:
+    """A Gaussian mixture round weighted particles, divided by g(cost), inside the prior.
+
+    Args:
+        prior: The target of the weights, and the support.
+        centres: Particles (J, p).
+        log_weights: Their log weights (J,).
+        kernel: Covariance (p, p) of the move.
+        penalty: g.
+        cost: Frozen expected cost; None is plain sampling.
+
+    Example:
+        >>> prior = th.Uniform([0.0], [10.0])
+        >>> q = KernelProposal(prior, np.array([[2.0], [8.0]]), np.zeros(2), np.eye(1), th.Power(1),
+        ...                    lambda t: 1 + t[:, 0])
+        >>> draws = q.sample(2_000, 0)
+        >>> bool((draws.theta < 5).mean() > 0.7)  # the particle at 2 is three times cheaper than the one at 8
+        True
+    """
+
+    prior: Prior
+    centres: Array
+    log_weights: Array
+    kernel: Array
+    penalty: Penalty
+    cost: Cost | None = None
+
+    def __post_init__(self) -> None:
+        for label in ("centres", "log_weights", "kernel"):
+            object.__setattr__(self, label, frozen(getattr(self, label)))
+
+    @classmethod
+    def around(
+        cls, prior: Prior, theta: Array, log_weights: Array, *, penalty: Penalty, cost: Cost | None, scale: float = 1.0
+    ) -> KernelProposal:
+        """The proposal round weighted particles, with `scale` times their covariance as kernel."""
+        spread = scale * covariance(theta, log_weights)
+        floor = 1e-8 * np.square(np.ptp(theta, axis=0)).max() + 1e-300  # particles on a line still move off it
+        kernel = spread + floor * np.eye(len(spread))
+        if len(theta) > CENTRES:
+            theta = theta[resample_indices(log_weights, CENTRES, rng=_REFERENCE_STREAM)]
+            log_weights = np.zeros(CENTRES)
+        return cls(prior, theta, log_weights, kernel, penalty, cost)
+
+    @cached_property
+    def _root(self) -> Array:
+        return np.asarray(np.linalg.cholesky(self.kernel), dtype=np.float64)
+
+    def _candidates(self, n: int, rng: np.random.Generator) -> Array:
+        chosen = rng.choice(len(self.centres), n, p=normalise(self.log_weights))
+        return self.centres[chosen] + rng.standard_normal((n, self.centres.shape[1])) @ self._root.T
+
+    @cached_property
+    def _free(self) -> tuple[Array, float]:
+        """Costs at free kernel draws inside the support, and the share that lies inside."""
+        theta = self._candidates(REFERENCE, np.random.default_rng(_REFERENCE_STREAM))
+        inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
+        if not inside.any():
+            raise PenaltyError(f"none of {REFERENCE} kernel draws lies inside the prior", code="outside-prior")
+        return priced(self.cost or _one, theta[inside]), float(inside.mean())
+
+    @cached_property
+    def _floored(self) -> Penalty:
+        return self.penalty.floored(float(self._free[0].min()))  # type: ignore[attr-defined]
+
+    @cached_property
+    def log_normaliser(self) -> float:
+        """Log Z = log E_K[1[prior > 0] / g(c)]."""
+        costs, inside = self._free
+        return float(np.log(np.mean(np.exp(-self._floored.log(costs)))) + np.log(inside))
+
+    @cached_property
+    def expected_cost(self) -> float:
+        """Expected cost of one draw under the cost model (1 without one)."""
+        costs, _ = self._free
+        share = normalise(-self._floored.log(costs))
+        return float(share @ costs)
+
+    def log_kernel(self, theta: Array) -> Array:
+        """Log K (n,) at theta (n, p)."""
+        inverse = np.linalg.inv(self._root)
+        a, b = theta @ inverse.T, self.centres @ inverse.T
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(normalise(self.log_weights)) - 0.5 * np.square(b).sum(1)
+        constant = np.log(np.diag(inverse)).sum() - 0.5 * theta.shape[1] * np.log(2 * np.pi)
+        out = np.empty(len(theta))
+        for i in range(0, len(theta), ROWS):
+            part = slice(i, i + ROWS)
+            terms = a[part] @ b.T + log_weights
+            top = terms.max(1)
+            total = np.log(np.exp(terms - top[:, None]).sum(1))
+            out[part] = top + total - 0.5 * np.square(a[part]).sum(1)
+        return out + constant
+
+    def log_weight(self, theta: npt.ArrayLike) -> Array:
+        """Log of prior · g / K (n,): exact, up to the constant Z."""
+        theta = rows(theta, dim=self.prior.dim)
+        log_g = self._floored.log(priced(self.cost or _one, theta))
+        return np.asarray(self.prior.log_prob(theta)) + log_g - self.log_kernel(theta)
+
+    def log_ratio(self, theta: npt.ArrayLike) -> Array:
+        """Log proposal over prior density (n,), normalised through Z: what `th.Pool` needs."""
+        return -self.log_weight(theta) - self.log_normaliser
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Log density (n,); -inf outside the prior's support."""
+        theta = rows(theta, dim=self.prior.dim)
+        inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
+        out = np.full(len(theta), -np.inf)
+        if inside.any():
+            log_g = self._floored.log(priced(self.cost or _one, theta[inside]))
+            out[inside] = self.log_kernel(theta[inside]) - log_g - self.log_normaliser
+        return out
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
+        """Draw n parameters exactly, with their log weights.
+
+        Raises:
+            PenaltyError: few-effective-runs, hardly any candidate is accepted.
+        """
+        rng = np.random.default_rng(rng)
+        low = self._floored.low
+        log_g_min = float(self._floored.log(np.array([low if low is not None else self._free[0].min()]))[0])
+        acceptance = float(np.exp(log_g_min + self.log_normaliser))
+        if acceptance < HOPELESS:
+            raise PenaltyError(
+                f"1 in {1 / acceptance:.2g} kernel draws is accepted under the penalty {self.penalty}",
+                code="few-effective-runs",
+                fix="raise the floor of the penalty (low=...) or use a gentler one, th.Power(0.5)",
+            )
+        kept: list[Array] = []
+        found = 0
+        while found < n:
+            theta = self._candidates(BLOCK, rng)
+            theta = theta[np.asarray(self.prior.log_prob(theta)) > -np.inf]
+            log_g = self._floored.log(priced(self.cost or _one, theta))
+            theta = theta[rng.standard_exponential(len(theta)) >= log_g - log_g_min]
+            kept.append(theta)
+            found += len(theta)
+        theta = np.concatenate(kept)[:n]
+        return Draws(theta=theta, log_weights=self.log_weight(theta), names=self.prior.names, proposal=self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, where the cost model has them; the prior is given again on loading."""
+        if self.cost is not None and not hasattr(self.cost, "to_dict"):
+            raise CostError(
+                "the cost is a function and cannot be saved as plain numbers",
+                code="code-not-saved",
+                fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
+            )
+        from thrifty.priors.prior_dict import prior_to_dict
+
+        return {
+            "kind": "kernel",
+            "centres": self.centres.tolist(),
+            "log_weights": self.log_weights.tolist(),
+            "kernel": self.kernel.tolist(),
+            "prior": prior_to_dict(self.prior),
+            "penalty": penalty_to_dict(self.penalty),
+            "cost": None if self.cost is None else self.cost.to_dict(),  # type: ignore[attr-defined]
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
+        """The proposal written by `to_dict`."""
+        from thrifty.costs import cost_from_dict
+        from thrifty.priors.prior_dict import prior_from_dict
+
+        written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers
+        return cls(
+            prior=prior_from_dict(data["prior"]) if written else prior,
+            centres=np.asarray(data["centres"], dtype=np.float64),
+            log_weights=np.asarray(data["log_weights"], dtype=np.float64),
+            kernel=np.asarray(data["kernel"], dtype=np.float64),
+            penalty=penalty_from_dict(data["penalty"]),
+            cost=None if data["cost"] is None else cost_from_dict(data["cost"]),
+        )

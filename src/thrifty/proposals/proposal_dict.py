@@ -1,0 +1,33 @@
+"""Proposals and pools from the plain numbers that `to_dict` wrote."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from thrifty.errors import WeightError
+from thrifty.priors import as_prior
+from thrifty.proposals.cost_aware import CostAware
+from thrifty.proposals.pool import Pool
+from thrifty.types import Prior, Weighting
+
+
+def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
+    """The proposal or pool written by `to_dict`, over the given prior."""
+    from thrifty.costs import cost_from_dict
+    from thrifty.penalties import penalty_from_dict
+
+    prior = as_prior(prior)
+    match data.get("kind"):
+        case "cost_aware":
+            return CostAware(
+                prior, cost_from_dict(data["cost"]), penalty_from_dict(data["penalty"]), data["log_normaliser"]
+            )
+        case "kernel":
+            from thrifty.proposals.kernel import KernelProposal
+
+            return KernelProposal.from_dict(data, prior)
+        case "pool":
+            parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
+            return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)
+        case other:
+            raise WeightError(f"unknown kind of proposal {other!r}", code="bad-file")

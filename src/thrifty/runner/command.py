@@ -1,0 +1,297 @@
+"""External programs as simulators: `th.Command(["./model", "{beta}", "--seed", "{seed}"], output="json")`.
+
+Each run has its own empty working directory, gets its seed, and is judged by its exit code. No shell is ever
+involved. A time limit ends the program with all it started, also what has a session of its own; what it leaves
+running in the background is ended with it.
+
+Reading what a program wrote: JSON, CSV or NPY, never anything that could run code.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from thrifty.errors import SimulatorError
+from thrifty.runner.engines.leftovers import MARK, adopt_orphans, end_group, end_marked
+from thrifty.tables.draws import Output
+from thrifty.types import Array
+
+Format = Literal["json", "csv", "npy"]
+
+
+def read_json(data: bytes, source: str) -> Output:
+    """Numbers, a list of numbers, or {"x": [...], "cost": ...}; the last line counts if the whole is not JSON."""
+    text = data.decode("utf-8", "replace").strip()
+    if not text:
+        raise SimulatorError(f"{source} is empty", code="bad-output")
+    for attempt in (text, text.splitlines()[-1]):
+        try:
+            value: Any = json.loads(attempt)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            if "x" not in value:
+                raise SimulatorError(f'{source}: an object without "x": {sorted(value)}', code="bad-output")
+            return Output(value["x"], cost=value.get("cost"))
+        return Output(value)
+    line = text.splitlines()[0][:80]
+    raise SimulatorError(
+        f"{source} line 1 is not JSON: {line!r}",
+        code="bad-output",
+        fix="print logs to stderr, or use file= for the output",
+    )
+
+
+def read_csv(data: bytes, source: str) -> Output:
+    """Numbers separated by commas, blanks or lines; a first line of words is a header."""
+    rows = [line.replace(",", " ").split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    if rows and not any(_is_number(cell) for cell in rows[0]):
+        rows = rows[1:]
+    if not rows:
+        raise SimulatorError(f"{source} holds no numbers", code="bad-output")
+    for i, row in enumerate(rows):
+        for j, cell in enumerate(row):
+            if not _is_number(cell):
+                raise SimulatorError(
+                    f"{source} line {i + 1} column {j + 1} {cell[:30]!r} is not a number", code="bad-output"
+                )
+    if len({len(row) for row in rows}) > 1:
+        raise SimulatorError(f"{source}: lines of {sorted({len(row) for row in rows})} values", code="bad-output")
+    table = np.array(rows, dtype=np.float64)
+    return Output(table.ravel() if 1 in table.shape else table)
+
+
+def read_npy(data: bytes, source: str) -> Output:
+    """An array of numbers in numpy's format, without pickles."""
+    try:
+        return Output(np.load(io.BytesIO(data), allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise SimulatorError(f"{source} is not an array of numbers: {error}", code="bad-output") from None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+PARSERS: dict[str, Callable[[bytes, str], Output]] = {"json": read_json, "csv": read_csv, "npy": read_npy}
+
+
+Parser = Callable[[str, Path], Any]
+_STDERR = 2000  # characters of stderr kept for a failed run
+_worker: dict[str, Any] = {"pid": -1, "scratch": None}  # process id and folder for runs, in a worker process
+
+
+class ProgramCrashError(Exception):
+    """The program was ended by a signal that was not ours."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A program that reads parameters from its arguments and writes numbers.
+
+    Args:
+        arguments: Program and arguments; "{name}" is replaced by that parameter with all its digits, "{seed}" by
+            a 31-bit seed that no other run has. Relative paths mean the folder in which the command was made.
+        output: "json" (numbers, a list, or {"x": [...], "cost": ...}), "csv" (numbers), "npy", or a
+            function parser(stdout, folder).
+        file: Output file in the working directory; standard output when left out.
+        names: Parameter names in order; known from the prior when left out.
+        environment: Extra environment variables.
+
+    Example:
+        >>> command = th.Command(["echo", "[{a}, {b}]"], output="json", names=("a", "b"))
+        >>> command(np.array([1.0, 2.5]), 0).x
+        [1.0, 2.5]
+    """
+
+    arguments: Sequence[str]
+    output: Format | Parser = "json"
+    file: str | None = None
+    names: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    call_style: Literal["seed"] = "seed"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.arguments, str) or not self.arguments:
+            raise SimulatorError(
+                f"arguments must be a list, got {self.arguments!r}",
+                code="bad-command",
+                fix='th.Command(["./model", "{beta}"])',
+            )
+        if not callable(self.output) and self.output not in PARSERS:
+            raise SimulatorError(f"output must be one of {', '.join(PARSERS)} or a function", code="bad-command")
+        if self.file is not None and (os.path.isabs(self.file) or ".." in Path(self.file).parts):
+            raise SimulatorError(f"file {self.file!r} must lie in the working directory of the run", code="bad-command")
+        arguments = [_executable(str(self.arguments[0])), *(_absolute(str(a)) for a in self.arguments[1:])]
+        object.__setattr__(self, "arguments", tuple(arguments))
+        object.__setattr__(self, "names", tuple(self.names))
+        self._check_names()
+
+    def bound(self, names: Sequence[str]) -> Command:
+        """The same command knowing the names of the parameters."""
+        return self if self.names or not names else replace(self, names=tuple(names))
+
+    def fingerprint(self) -> dict[str, str]:
+        """Arguments, and a hash of every file named in them."""
+        parts = {f"argument {i}": argument for i, argument in enumerate(self.arguments)}
+        for argument in self.arguments:
+            path = Path(argument)
+            if path.is_file():
+                with open(path, "rb") as file:
+                    parts[f"file {path.name}"] = hashlib.file_digest(file, "blake2b").hexdigest()[:16]
+        return {**parts, "output": getattr(self.output, "__name__", str(self.output))}
+
+    def __call__(self, theta: Array, seed: int) -> Any:
+        """One run."""
+        scratch = _worker["scratch"] if _in_worker() else None
+        with tempfile.TemporaryDirectory(prefix="thrifty-", dir=scratch) as folder:
+            stdout = self._execute(self._filled(theta, seed), Path(folder))
+            source: bytes = stdout
+            if self.file is not None:
+                path = Path(folder) / self.file
+                if not path.is_file():
+                    raise SimulatorError(f"{self._label} wrote no {self.file}", code="bad-output")
+                source = path.read_bytes()
+            if callable(self.output):
+                return self.output(stdout.decode("utf-8", "replace"), Path(folder))
+            return PARSERS[self.output](source, self.file or "stdout")
+
+    @property
+    def _label(self) -> str:
+        return Path(self.arguments[0]).name
+
+    def _fields(self) -> list[str]:
+        found = [name for a in self.arguments for _, name, _, _ in string.Formatter().parse(a) if name is not None]
+        return list(dict.fromkeys(name for name in found if name != "seed"))
+
+    def _check_names(self) -> None:
+        try:
+            fields = self._fields()
+        except ValueError as error:
+            raise SimulatorError(
+                f"arguments cannot be filled in: {error}", code="bad-command", fix="write {{ for a brace"
+            ) from None
+        unknown = [name for name in fields if self.names and name not in self.names and not name.isdigit()]
+        odd = [name for name in fields if not (name.isidentifier() or name.isdigit())]
+        if unknown or odd:
+            raise SimulatorError(
+                f"the command asks for {(unknown or odd)[0]!r}; parameters: {', '.join(self.names) or 'unnamed'}",
+                code="bad-command",
+            )
+
+    def _filled(self, theta: Array, seed: int) -> list[str]:
+        names = self.names or tuple(name for name in self._fields() if not name.isdigit())
+        values = {name: repr(float(value)) for name, value in zip(names, theta, strict=False)}
+        values |= {str(i): repr(float(value)) for i, value in enumerate(theta)}
+        try:
+            return [_fill(argument, {**values, "seed": str(seed)}) for argument in self.arguments]
+        except KeyError as missing:
+            raise SimulatorError(f"no parameter named {missing} for the command", code="bad-command") from None
+
+    def _execute(self, arguments: list[str], folder: Path) -> bytes:
+        alone = not _in_worker()  # a session of its own keeps Ctrl-C away
+        if not alone:
+            adopt_orphans()
+        mark = f"{os.environ.get(MARK, '')}:{folder}"
+        with open(folder / ".stderr", "w+b") as errors, open(folder / ".stdout", "w+b") as out:
+            process = subprocess.Popen(
+                arguments,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=errors,
+                env={**os.environ, **dict(self.environment), MARK: mark},
+                start_new_session=alone,
+            )
+            try:
+                _, status, usage = os.wait4(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
+            finally:
+                end_group(process.pid) if alone else end_marked(mark)
+            _note_memory(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+            out.seek(0)
+            if process.returncode != 0:
+                raise self._failed(process.returncode, errors)
+            return out.read()
+
+    def _failed(self, code: int, errors: Any) -> Exception:
+        size = errors.seek(0, os.SEEK_END)
+        errors.seek(max(0, size - _STDERR))
+        text = errors.read().decode("utf-8", "replace").strip()
+        last = text.splitlines()[-1] if text else "nothing on stderr"
+        if code < 0:
+            return ProgramCrashError(f"{self._label} was killed by {_signal_name(-code)}; stderr: {text or last}")
+        return SimulatorError(
+            f"{self._label} exited with {code}; last stderr line: {last!r}\n{text}", code="simulator-failed"
+        )
+
+
+def _fill(argument: str, values: dict[str, str]) -> str:
+    parts = []
+    for text, name, _, _ in string.Formatter().parse(argument):
+        parts.append(text)
+        if name is not None:
+            parts.append(values[name])
+    return "".join(parts)
+
+
+def _executable(name: str) -> str:
+    """The program's full path; missing or not executable is said before anything starts."""
+    found = shutil.which(name)
+    if found is not None:
+        return os.path.abspath(found)
+    if os.path.exists(name):
+        mode = os.stat(name).st_mode & 0o777
+        raise SimulatorError(
+            f"{name!r} is not executable (mode {mode:04o})", code="bad-command", fix=f"chmod +x {name}"
+        )
+    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path)", code="bad-command")
+
+
+def _absolute(argument: str) -> str:
+    """Files named relative to where the command was made stay reachable from each run's own folder."""
+    return os.path.abspath(argument) if "{" not in argument and os.path.isfile(argument) else argument
+
+
+def _signal_name(number: int) -> str:
+    with contextlib.suppress(ValueError):  # most real-time signals have no name
+        return signal.Signals(number).name
+    return f"signal {number}"
+
+
+def in_worker(scratch: str) -> None:
+    """Called by a worker process, which leads its own session: all that programs leave behind is its to end.
+
+    The folders of its runs are made in `scratch`, which the driver removes with the worker.
+    """
+    _worker.update(pid=os.getpid(), scratch=scratch)
+
+
+def _in_worker() -> bool:
+    return _worker["pid"] == os.getpid()
+
+
+def _note_memory(size: int) -> None:
+    from thrifty.runner.run_one import MEMORY
+
+    MEMORY.child = max(MEMORY.child, size)

@@ -1,0 +1,203 @@
+"""One calling convention for every simulator a person may bring.
+
+`simulate(theta)`, `simulate(theta, rng)` and `simulate(theta, seed)` become `call(theta, seed_sequence,
+number)`. What comes back is read by `as_numbers`: numbers, an array, or `th.Output(x, cost=...)`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import cloudpickle
+import numpy as np
+
+from thrifty.errors import SimulatorError
+from thrifty.tables.draws import Output
+from thrifty.types import Array
+
+Style = Literal["theta", "rng", "seed"]
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def name_of(simulator: Any) -> str:
+    """What to call a simulator in messages."""
+    return getattr(simulator, "__qualname__", None) or type(simulator).__name__
+
+
+def call_style(simulator: Callable[..., Any]) -> Style:
+    """How the simulator wants its randomness, read off its signature.
+
+    Example:
+        >>> call_style(lambda theta, seed: theta), call_style(lambda theta, rng: theta), call_style(lambda theta: theta)
+        ('seed', 'rng', 'theta')
+    """
+    if not callable(simulator):
+        run = callable(getattr(simulator, "run", None))  # one of thrifty's models, or somebody's like them
+        raise SimulatorError(
+            f"simulator is {type(simulator).__name__} {simulator!r:.60}, not something to call",
+            code="bad-simulator",
+            fix="pass its method: model.run" if run else "pass a function simulate(theta, rng), or th.Command([...])",
+        )
+    style = getattr(simulator, "call_style", None)  # th.Command says so itself
+    if style in ("theta", "rng", "seed"):
+        return style
+    try:
+        parameters = list(inspect.signature(simulator).parameters.values())
+    except (TypeError, ValueError):  # built-in functions have no signature
+        return "theta"
+    required = [p for p in parameters if p.kind in _POSITIONAL and p.default is p.empty]
+    positional = [p for p in parameters if p.kind in _POSITIONAL]
+    keyword = [
+        p for p in parameters if p.kind is p.KEYWORD_ONLY and (p.name in ("rng", "seed") or p.default is p.empty)
+    ]
+    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    unknown = [p.name for p in keyword if p.name not in ("rng", "seed")]
+    if len(required) > 2 or (not positional and not variadic) or unknown or (len(required) == 2 and keyword):
+        names = ", ".join(p.name for p in required + keyword)
+        raise SimulatorError(
+            f"simulator {name_of(simulator)!r} takes {len(required) + len(keyword)} required arguments ({names});"
+            " simulate(theta), simulate(theta, rng) or simulate(theta, seed) expected",
+            code="bad-simulator",
+            fix="wrap it: def simulate(theta, rng): return your_function(theta[0], theta[1], rng)",
+        )
+    if keyword:
+        return "seed" if keyword[0].name == "seed" else "rng"
+    second = positional[1] if len(positional) > 1 else None
+    if second is None:
+        return "theta"
+    if second.name == "seed":
+        return "seed"
+    return "rng" if second.name == "rng" or len(required) == 2 else "theta"
+
+
+def bound(simulator: Any, names: Sequence[str]) -> Any:
+    """The simulator, told the names of the parameters if it wants them (`th.Command` does)."""
+    bind = getattr(simulator, "bound", None)
+    return bind(names) if callable(bind) else simulator
+
+
+def adapt(simulator: Callable[..., Any]) -> Callable[[Array, np.random.SeedSequence, int], Any]:
+    """The simulator as call(theta, seed_sequence, number), whatever its signature."""
+    style, keyword = call_style(simulator), _keyword_only(simulator)
+    if style == "theta":
+        return lambda theta, sequence, number: _seeded(simulator, theta, number)
+    if style == "seed":
+        if keyword:
+            return lambda theta, sequence, number: simulator(theta, seed=number)
+        return lambda theta, sequence, number: simulator(theta, number)
+    if keyword:
+        return lambda theta, sequence, number: simulator(theta, rng=np.random.default_rng(sequence))
+    return lambda theta, sequence, number: simulator(theta, np.random.default_rng(sequence))
+
+
+def _keyword_only(simulator: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(simulator).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.kind is p.KEYWORD_ONLY and p.name in ("rng", "seed") for p in parameters)
+
+
+def _seeded(simulator: Callable[..., Any], theta: Array, number: int) -> Any:
+    """Without rng or seed the simulator can only use global generators: seed them for this run."""
+    random.seed(number)
+    np.random.seed(number)  # noqa: NPY002 - the global generator is exactly what is meant
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(number)
+    return simulator(theta)
+
+
+def as_numbers(value: Any) -> tuple[Array, float]:
+    """(x, reported cost) from what a simulator returned; scalars become (1,).
+
+    Example:
+        >>> as_numbers([1, 2])[0].tolist(), as_numbers(Output(x=3.0, cost=2.0))
+        ([1.0, 2.0], (array([3.]), 2.0))
+    """
+    reported = float("nan")
+    if isinstance(value, Output):
+        reported = float("nan") if value.cost is None else float(value.cost)
+        value = value.x
+    if value is None or isinstance(value, dict | str | bytes):
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        raise SimulatorError(f"simulator returned {kind}", code="bad-output", fix="return numbers or an array")
+    if hasattr(value, "detach"):  # a torch tensor
+        value = value.detach().cpu().numpy()
+    try:
+        x = np.asarray(value)
+        if x.dtype == object or x.dtype.kind in "USOcVmM":
+            raise TypeError(f"values of type {x.dtype}")
+        x = np.ascontiguousarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise SimulatorError(
+            f"simulator returned {type(value).__name__} that cannot be read as numbers: {error}",
+            code="bad-output",
+            fix="return numbers or an array of one shape",
+        ) from None
+    if x.size == 0:
+        raise SimulatorError(
+            f"simulator returned no numbers (shape {x.shape})", code="bad-output", fix="return at least one"
+        )
+    return np.atleast_1d(x), reported
+
+
+def pack(simulator: Any, *, everything: bool = False) -> bytes:
+    """Bytes that rebuild the simulator in a worker; in memory only, never on disk.
+
+    Functions of notebooks and scripts, closures and lambdas travel by value; functions of importable
+    modules by name. `everything` sends modules outside the installation by value too, for workers
+    on other machines.
+    """
+    try:
+        with _by_value(simulator, everything=everything):
+            return cloudpickle.dumps(simulator)
+    except Exception as error:
+        raise SimulatorError(
+            f"simulator {name_of(simulator)!r} cannot be sent to worker processes: {error}",
+            code="cannot-load-simulator",
+            why="it holds something that only lives in this process (an open file, a lock, a connection)",
+            fix="open it inside the function, or use engine=th.Inline()",
+        ) from None
+
+
+@contextmanager
+def _by_value(simulator: Any, *, everything: bool) -> Any:
+    simulator = getattr(simulator, "simulator", simulator)  # a job: what matters is what it runs
+    simulator = getattr(simulator, "func", simulator)  # a partial
+    owner = getattr(simulator, "__module__", None) or type(simulator).__module__
+    module = sys.modules.get(owner)
+    if module is None or owner == "__main__" or not (_unreachable(module) or (everything and _personal(module))):
+        yield
+        return
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _unreachable(module: Any) -> bool:
+    """True when a fresh interpreter with our path could not import this very module."""
+    from importlib.util import find_spec
+
+    path = getattr(module, "__file__", None)
+    try:
+        known = sys.modules.pop(module.__name__)
+        try:
+            spec = find_spec(module.__name__)
+        finally:
+            sys.modules[module.__name__] = known
+    except (ImportError, ValueError, AttributeError, KeyError):
+        return True
+    return spec is None or (path is not None and spec.origin != path)
+
+
+def _personal(module: Any) -> bool:
+    path = getattr(module, "__file__", None) or ""
+    return bool(path) and "site-packages" not in path and not module.__name__.startswith("thrifty.")

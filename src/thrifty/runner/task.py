@@ -1,0 +1,142 @@
+"""What goes to a worker (`Job` once, `Task` per run) and what comes back (`Outcome`, `Report`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from thrifty.tables.simulations import Status
+from thrifty.types import Array
+
+CostKind = Literal["cpu", "wall", "reported"]
+Cause = Literal["", "died", "timeout", "lost"]
+OUTPUT_LIMIT = 256 * 2**20  # bytes; summaries are kilobytes, so more is almost surely a mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run to do: `limit` in seconds of wall time, `predicted` cost where known."""
+
+    index: int
+    theta: Array
+    limit: float | None = None
+    predicted: float = float("nan")
+    attempt: int = 1
+    probe: bool = False  # run twice and compare, whatever it costs
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Task, (self.index, self.theta, self.limit, self.predicted, self.attempt, self.probe)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One finished run. `repeat` says whether a second run gave the same numbers, where it was tried."""
+
+    index: int
+    status: Status
+    x: Array | None = None
+    wall: float = 0.0
+    cpu: float = 0.0
+    memory: int = 0
+    reported: float = float("nan")
+    host: str = ""
+    attempt: int = 1
+    error: str = ""
+    limit: float | None = None
+    repeat: bool | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Positional values: a dataclass with slots asks for its fields by name each time, five times as slow."""
+        return Outcome, (
+            self.index, self.status, self.x, self.wall, self.cpu, self.memory, self.reported, self.host, self.attempt,
+            self.error, self.limit, self.repeat,
+        )  # fmt: skip
+
+    def cost(self, kind: CostKind) -> float:
+        """CPU seconds, wall seconds, or what the simulator reported."""
+        return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all runs share: sent to each worker once."""
+
+    simulator: Callable[..., Any]
+    seed: int
+    m: int = 1
+    warm_up: bool = False  # a fresh worker repeats its first run, so that imports and compilation are not timed
+    output_limit: int = OUTPUT_LIMIT
+
+
+@dataclass(frozen=True)
+class Report:
+    """A bundle that came back: outcomes of its finished runs, and what happened to the others.
+
+    Attributes:
+        tasks: The bundle.
+        outcomes: One per finished run.
+        cause: "" all finished; "died" the worker died; "timeout" it was ended; "lost" never started.
+        guilty: Index that was running when the worker died, where known.
+        detail: For people: signal, exit code.
+        outside: The worker was killed by somebody else, as far as can be known: no fault of the run.
+    """
+
+    tasks: Sequence[Task]
+    outcomes: Sequence[Outcome] = ()
+    cause: Cause = ""
+    guilty: int | None = None
+    detail: str = ""
+    extra: dict[str, float] = field(default_factory=dict)
+    outside: bool = False
+
+
+class Engine(Protocol):
+    """Where runs happen. `submit` needs a free slot; `wait` returns bundles that ended.
+
+    Time limits are the engine's business; order, retries and blame are the loop's.
+    """
+
+    bundle_seconds: float
+
+    @property
+    def slots(self) -> int:
+        """Bundles that can be in flight."""
+        ...
+
+    @property
+    def free(self) -> int:
+        """Slots without a bundle."""
+        ...
+
+    @property
+    def ahead(self) -> int:
+        """Bundles that may be sent to busy slots, to be there when they become free."""
+        ...
+
+    def start(self, job: Job) -> None:
+        """Make ready to run this job."""
+        ...
+
+    def submit(self, tasks: Sequence[Task]) -> None:
+        """Start one bundle."""
+        ...
+
+    def wait(self, timeout: float) -> list[Report]:
+        """Bundles that ended, after at most `timeout` seconds."""
+        ...
+
+    def clock(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    def stop(self) -> None:
+        """End everything now; leave no process behind."""
+        ...
+
+
+def table_row(x: Array | None, shape: tuple[int, ...]) -> Array:
+    """The output of a run as a row of the table: NaN where it failed."""
+    return np.full(shape, np.nan) if x is None or x.shape != shape else x

@@ -1,0 +1,78 @@
+"""`frozen.json`: a second copy of settings, proposals and blocks, which nothing else could restore.
+
+Draws and runs can be made again from these; these cannot be made again from anything. Written whole, then renamed, so
+it is always one complete version; every row keeps its own checksum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from thrifty.errors import DamagedStoreError, StorageError
+from thrifty.store.rows import Row, intact
+from thrifty.store.validate import blocks_from, parts_from, settings_from
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from thrifty.store.store import Store
+
+SIDECAR = "frozen.json"
+LARGEST = 256 * 2**20  # bytes read at most
+_COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, part, first, n, mode, admitted"}
+
+
+def write_sidecar(store: Store) -> None:
+    """Write the copy, atomically."""
+    tables = {
+        name: store.db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()
+    }
+    path = store.folder / SIDECAR
+    temporary = path.with_suffix(".tmp")
+    try:
+        temporary.unlink(missing_ok=True)  # of a driver that was killed, or a link that somebody left there
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
+        with open(number, "w", encoding="utf-8") as file:
+            json.dump(tables, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise StorageError(f"cannot write {path}: {error.strerror}", code="disk-problem") from None
+
+
+def refuse_lost(folder: Path) -> None:
+    """A folder whose store was deleted is no empty folder: say what is lost, and what can be had again."""
+    if not (folder / SIDECAR).is_file():
+        return
+    copy = read_sidecar(folder)
+    planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
+    raise DamagedStoreError(
+        f"the store of {folder} is gone, and with it all results{planned}",
+        code="damaged-folder",
+        why="nothing was created or changed; "
+        + (f"{SIDECAR} is damaged too" if copy is None else f"settings, proposals and plan are whole in {SIDECAR}"),
+        fix="put store.sqlite back from a backup"
+        + ("" if copy is None else "; or th.Campaign.mend(folder), then run() runs all again with the same results"),
+    )
+
+
+def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
+    """The copy, if it is there and whole."""
+    path = folder / SIDECAR
+    try:
+        if path.is_symlink() or path.stat().st_size > LARGEST:
+            return None
+        data: dict[str, list[list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
+        tables = {name: [tuple(row) for row in data[name]] for name in _COLUMNS}
+        widths = {name: len(columns.split(", ")) + 1 for name, columns in _COLUMNS.items()}
+        if not all(len(row) == widths[name] and intact(row) for name, rows in tables.items() for row in rows):
+            return None
+        settings_from([row[:2] for row in tables["meta"]], folder)
+        parts = parts_from([row[:3] for row in tables["parts"]], folder)
+        blocks_from([row[:-1] for row in tables["blocks"]], folder, parts=parts)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, DamagedStoreError):
+        return None
+    return tables

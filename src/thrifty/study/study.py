@@ -1,0 +1,296 @@
+"""`th.infer`, the whole journey in one call, and `th.Study`, what it and the sequential methods give back.
+
+    pilot ─► plan ─► run ─► fit ─► draws at x_o      each step public, so a user leaves by copying the body of `infer`
+
+A study holds tables and posteriors only; what is dear (draws, diagnosis) is computed when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array, Posterior
+from thrifty.weights import ess
+
+if TYPE_CHECKING:
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.diagnostics import Diagnosis
+    from thrifty.report.results import Result
+
+DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
+_METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
+PILOTS = 200  # timed runs of the paper; a fifth of a small campaign, since the cost is all they teach
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Study:
+    """A posterior, the runs behind it and the observation it answers for.
+
+    Attributes:
+        posterior: What `fit` returned.
+        simulations: All runs with their weights.
+        x_o: The observation.
+        method: Its name, "npe".
+        campaign: The run folder, or None when the runs were in memory.
+        seconds: Wall seconds of the fit.
+        seed: Seed of draws and checks.
+        generations: What each generation did, for methods that steer their own runs.
+        stopped: Why such a method ended.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.normal(size=(5_000, 1))
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=theta.shape), names=("mu",))
+        >>> study = th.Study(th.ABC(th.Normal(0, 1)).fit(sims), sims, np.array([1.0]), method="abc")
+        >>> print(study)
+        abc at x_o of 1 value: 5,000 runs count as 5,000
+          mu  0.4... (90 %: -0.3... to 1.6...)
+    """
+
+    posterior: Posterior
+    simulations: Simulations
+    x_o: Array
+    method: str = ""
+    campaign: Campaign | None = None
+    seconds: float = 0.0
+    seed: int = 0
+    generations: tuple[Any, ...] = ()
+    stopped: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.simulations.names or tuple(f"theta_{i + 1}" for i in range(self.simulations.dim))
+
+    @property
+    def cost(self) -> float:
+        """Total cost of all runs, in the unit of `simulations`."""
+        return float(np.nansum(self.simulations.cost))
+
+    @cached_property
+    def samples(self) -> Array:
+        """Equally weighted posterior draws (2000, p)."""
+        return self.posterior.sample(DRAWS, self.x_o, seed=self.seed)
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """All checks at x_o, computed when first asked for: `th.diagnose(study)`."""
+        from thrifty.diagnostics import diagnose
+
+        return diagnose(self, cost=_cost_model(self.campaign), seed=self.seed)
+
+    def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
+        """Keep draws, posterior and checks (if they were made) in a run folder, the campaign's by default."""
+        from thrifty.report.results import Result, save_result
+
+        checks = self.__dict__.get("diagnosis")  # made or not: saving must not cost minutes
+        result = Result(
+            name=name or self.method or "study",
+            method=self.method,
+            posterior_path=None,
+            x_o=self.x_o,
+            samples=self.samples,
+            log_weights=None,
+            names=self.names,
+            diagnosis=None if checks is None else checks.to_dict(),
+            seconds=self.seconds,
+        )
+        return save_result(self._folder(folder), result, self.posterior)
+
+    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+        """Write the report of the campaign and this posterior, one HTML file, checks included."""
+        from thrifty.report import write
+
+        folder = self._folder(None)
+        _ = self.diagnosis
+        self.save()
+        return write(Path(path), folder)
+
+    def _folder(self, folder: str | os.PathLike[str] | None) -> Path:
+        if folder is not None:
+            return Path(folder)
+        if self.campaign is None:
+            raise ConfigError(
+                "this study has no run folder: its runs were in memory",
+                code="no-campaign",
+                fix='give the method a campaign: run(th.Campaign("runs/mine", simulator, prior), x_o, n=...)',
+            )
+        return self.campaign.folder
+
+    def summary(self) -> list[tuple[str, float, float, float]]:
+        """(name, median, 5 % and 95 % quantile) of each parameter."""
+        low, middle, high = np.quantile(self.samples, [0.05, 0.5, 0.95], axis=0)
+        rows = zip(self.names, middle.tolist(), low.tolist(), high.tolist(), strict=True)
+        return [(name, m, a, b) for name, m, a, b in rows]
+
+    def _head(self) -> str:
+        sims = self.simulations
+        size = int(np.size(self.x_o))
+        effective = ess(sims.log_weights[sims.ok]) if sims.ok.any() else 0.0
+        return (
+            f"{self.method or 'study'} at x_o of {size} value{'s' if size != 1 else ''}:"
+            f" {len(sims):,} runs count as {effective:,.0f}"
+        )
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.names)
+        lines = [self._head()]
+        lines += [f"  {name:<{width}}  {m:.4g} (90 %: {a:.4g} to {b:.4g})" for name, m, a, b in self.summary()]
+        return "\n".join(lines + _generation_lines(self.generations, self.stopped))
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        body = "".join(
+            f"<tr><td>{escape(name)}</td><td>{m:.4g}</td><td>{a:.4g} – {b:.4g}</td></tr>"
+            for name, m, a, b in self.summary()
+        )
+        verdict = f"<p>checks: {escape(self.diagnosis.verdict)}</p>" if "diagnosis" in self.__dict__ else ""
+        where = f"<p>runs: <code>{escape(str(self.campaign.folder))}</code></p>" if self.campaign else ""
+        head = "<tr><th>parameter</th><th>median</th><th>90 % interval</th></tr>"
+        return f"<p>{escape(self._head())}</p><table>{head}{body}</table>{verdict}{where}"
+
+
+def _cost_model(campaign: Campaign | None) -> Any:
+    """The frozen cost model of a campaign, for the check of it; None where runs are priced in another unit."""
+    if campaign is None or campaign.price is not None:
+        return None
+    from thrifty.costs import cost_from_dict
+    from thrifty.store.store import Store
+
+    store = Store.open(campaign.folder, readonly=True)
+    try:
+        recipe = store.settings().get("cost_model")
+    finally:
+        store.close()
+    return None if recipe is None else cost_from_dict(recipe)
+
+
+def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
+    if not generations:
+        return []
+    rows = [f"{'generation':>10} {'runs':>7} {'cost':>10} {'epsilon':>10} {'ess':>7} {'accepted':>9}"]
+    for i, g in enumerate(generations):
+        rows.append(f"{i:>10} {g.n:>7} {g.cost:>10.4g} {g.epsilon:>10.4g} {g.ess:>7.0f} {g.acceptance:>9.1%}")
+    return [*rows, f"stopped by {stopped}"]
+
+
+def infer(
+    simulator: Callable[..., Any],
+    prior: Any,
+    x_o: npt.ArrayLike,
+    *,
+    n: int = 5000,
+    method: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    cost: Literal["cpu", "wall", "reported"] = "cpu",
+) -> Study:
+    """From simulator, prior and observation to a posterior: pilot, plan, run, fit.
+
+    Calling it again with the same folder continues where it was; no run is done twice.
+
+    Args:
+        simulator: `simulate(theta, rng)`, or `th.Command`.
+        prior: Anything `th.as_prior` reads.
+        x_o: The observation, as the simulator returns it.
+        n: Runs of the campaign; a pilot of at most 200 comes on top and is recycled.
+        method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`.
+        folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
+        seed: Seed of every draw, run and network.
+        workers: Local worker processes.
+        cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
+
+    Returns:
+        A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
+
+    Example:
+        >>> def simulate(theta, rng):
+        ...     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
+        >>> method = th.ABC(quantile=0.2)
+        >>> study = th.infer(simulate, th.Uniform(0, 4), [2.0], n=300, method=method, cost="reported", workers=1)
+        >>> len(study.simulations), bool(abs(study.samples.mean() - 2) < 1)
+        (360, True)
+    """
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.inference.checks import read_observations
+    from thrifty.priors import as_prior
+
+    prior = as_prior(prior)
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"n = {n!r} runs, expected a whole number of at least 1", code="bad-setting")
+    method = _made(method, prior)
+    x_o = _finite(x_o)
+    campaign = Campaign(_place(folder), simulator, prior, seed=seed, cost=cost)
+    if folder is None:
+        weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
+    if hasattr(method, "run"):  # it steers its own runs
+        began = time.monotonic()
+        study = method.run(campaign, x_o, n=n, seed=seed, workers=workers)
+        study = replace(study, campaign=campaign, method=_name(method), seed=seed, seconds=time.monotonic() - began)
+    else:
+        campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
+        read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
+        campaign.plan(n=n)
+        campaign.run(workers=workers)
+        simulations, began = campaign.simulations(), time.monotonic()
+        posterior = method.fit(simulations, seed=seed)
+        seconds = time.monotonic() - began
+        study = Study(posterior, simulations, x_o, _name(method), campaign, seconds=seconds, seed=seed)
+    study.save()
+    return study
+
+
+def _place(folder: str | os.PathLike[str] | None) -> Path:
+    return Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
+
+
+def _made(method: Any, prior: Any) -> Any:
+    """The method, made with its defaults when a class was given; what has neither fit nor run is refused."""
+    if method is None:
+        from thrifty.inference.neural.npe import NPE
+
+        method = NPE
+    made = method(prior) if isinstance(method, type) else method
+    if not (hasattr(made, "fit") or hasattr(made, "run")):
+        meant = _METHODS.get(re.sub(r"\W|_", "", method).lower()) if isinstance(method, str) else None
+        fix = f"method=th.{meant}, without quotes" if meant else "th.NPE, th.ABC, ... or th.NPE(prior, ...)"
+        raise ConfigError(f"method = {method!r} is not a method", code="bad-setting", fix=fix)
+    return made
+
+
+def _name(method: Any) -> str:
+    return type(method).__name__.lower()
+
+
+def _finite(x_o: npt.ArrayLike) -> Array:
+    """What is wrong whatever the simulator returns is said before the first run."""
+    try:
+        values = np.asarray(x_o, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
+    bad = np.argwhere(~np.isfinite(np.atleast_1d(values)))
+    if len(bad):
+        place = [int(i) for i in bad[0]]
+        raise DataError(
+            f"observed data is not finite at position {place[0] if len(place) == 1 else place}", code="bad-observation"
+        )
+    return values

@@ -1,0 +1,1 @@
+"""Frozen tables that pass between the parts: draws with weights, simulations with draws, and their files."""

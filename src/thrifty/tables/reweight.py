@@ -1,0 +1,96 @@
+"""The same runs under another prior: weights times the ratio of the densities, and no run made again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Prior
+
+
+def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None) -> Simulations:
+    """The same runs under another prior, without running anything: weights times new over old prior density.
+
+    Args:
+        simulations: The runs.
+        new_prior: Any prior over the same parameters, inside the support of the old one.
+        old_prior: The prior that the weights restore; taken from the proposal where it is known.
+
+    Raises:
+        DataError: The old prior is not known, or the new one lies outside of it.
+
+    Example:
+        >>> theta = np.random.default_rng(0).uniform(0, 1, (4000, 1))
+        >>> runs = th.Simulations.from_arrays(theta=theta, x=theta)
+        >>> narrower = th.reweight(runs, th.Uniform(0, 0.5), old_prior=th.Uniform(0, 1))
+        >>> round(float(th.estimate(narrower.theta, narrower.log_weights).mean[0]), 1)
+        0.3
+    """
+    from thrifty.priors import as_prior
+
+    known = getattr(simulations.proposal, "prior", None) if old_prior is None else old_prior
+    if known is None:
+        raise DataError(
+            "the prior behind these weights is not known",
+            code="wrong-prior",
+            fix="pass old_prior=, the prior of the campaign",
+        )
+    old, new = as_prior(known), as_prior(new_prior)
+    if old.dim != simulations.dim or new.dim != simulations.dim:
+        raise DataError(
+            f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="wrong-prior"
+        )
+    columns = _order(old, simulations, "old_prior"), _order(new, simulations, "new_prior")
+    _check_support(old, new, np.argsort(columns[1])[columns[0]])
+    counts = simulations.log_weights > -np.inf  # what an earlier prior excluded stays excluded
+    theta = simulations.theta[counts]
+    before = np.asarray(old.log_prob(theta[:, columns[0]]), dtype=np.float64)
+    strays = int(np.sum(~(before > -np.inf)))
+    if strays:
+        raise DataError(
+            f"{strays} of {len(theta)} runs with weight lie outside old_prior",
+            code="outside-prior",
+            why="the weights cannot restore a prior that excludes their runs",
+            fix="pass as old_prior the prior of the campaign, or of the last reweight",
+        )
+    shift = np.asarray(new.log_prob(theta[:, columns[1]]), dtype=np.float64) - before
+    if not (shift > -np.inf).any():
+        raise DataError(
+            "no run lies in the support of both priors", code="outside-prior", fix="run a campaign under the new prior"
+        )
+    log_weights = simulations.log_weights.copy()
+    log_weights[counts] += shift
+    return simulations.reweighted(log_weights)
+
+
+def _order(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
+    """Which column of the runs each parameter of the prior is, by name where both have names of their own."""
+    given = tuple(prior.names)
+    unnamed = {("theta",), tuple(f"theta_{i + 1}" for i in range(prior.dim))}  # called so when given no names
+    if not simulations.names or given == simulations.names or {given, simulations.names} & unnamed:
+        return np.arange(prior.dim)
+    if set(given) != set(simulations.names):
+        raise DataError(
+            f"{label} has parameters {', '.join(given)}, the runs {', '.join(simulations.names)}",
+            code="wrong-prior",
+            why="densities are matched by name; by position one parameter would get the prior of another",
+            fix=f"give the prior names={list(simulations.names)}, in its own order",
+        )
+    return np.array([simulations.names.index(name) for name in given])
+
+
+def _check_support(old: Prior, new: Prior, order: npt.NDArray[np.int64]) -> None:
+    """`order` gives, for each parameter of the old prior, its column in draws of the new one."""
+    draws = new.sample(2000, np.random.default_rng(0))[:, order]
+    outside = float(np.mean(~np.isfinite(np.asarray(old.log_prob(draws)))))
+    if outside > 0:
+        raise DataError(
+            f"{outside:.1%} of the new prior lies where the old one has no mass",
+            code="outside-prior",
+            why="no run was ever made there, so no weight can restore it",
+            fix="restrict the new prior to the support of the old one, or run a campaign under it",
+        )
