@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -30,7 +32,7 @@ def test_one_column_is_scipys_energy_distance(rng):
 
 
 def test_energy_is_the_naive_sum(rng, monkeypatch):
-    from thrifty.metrics import energy_distance as energy
+    energy = import_module("thrifty.metrics.energy_distance")
 
     monkeypatch.setattr(energy, "_BLOCK", 500)
     x, y, u, v = rng.normal(size=(70, 3)), rng.normal(0.5, 1, (50, 3)), rng.random(70), rng.random(50)

@@ -82,10 +82,10 @@ def test_same_law_as_the_plain_loop_and_not_as_the_inverted_clock(oracles, rng, 
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
-        ({"population": 1}, "bad-array"),
+        ({"population": 1}, "bad-setting"),
         ({"population": 10.0}, "bad-setting"),
         ({"bins": 0}, "bad-setting"),
-        ({"theta_true": (0.5,)}, "bad-setting"),
+        ({"theta_true": (0.5,)}, "bad-array"),
     ],
 )
 def test_bad_settings(settings, code):

@@ -102,7 +102,7 @@ def _code(outcome: Any) -> str:
     """The code inside the message of a worker, "[bad-output] ...", or simulator-failed: it failed."""
     import re
 
-    found = re.search(r"\[([A-Z]\d\d)\]", outcome.error)
+    found = re.search(r"^\[([a-z]+(?:-[a-z]+)+)\] ", outcome.error, re.MULTILINE)
     return found[1] if found else "simulator-failed"
 
 
