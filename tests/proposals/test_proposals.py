@@ -209,6 +209,29 @@ def test_frozen_as_plain_numbers(kind: str, rng):
     assert np.array_equal(again.log_weight(theta), q.log_weight(theta))
 
 
+def test_a_rebuilt_proposal_draws_nothing_until_asked(rng):
+    """Its numbers are enough for weights: a prior that cannot be sampled any more will do."""
+
+    class Unsampled(th.Uniform):
+        def sample(self, n, rng):
+            raise AssertionError("a rebuilt proposal must not draw")
+
+    prior = th.Uniform([0, 0], [1, 1])
+    q = th.CostAware(prior, th.fit_cost(*_pilot(rng)), th.Power(0.5))
+    recipe = json.loads(json.dumps(q.to_dict()))
+    again = weighting_from_dict(recipe, Unsampled([0, 0], [1, 1]))
+    pool = th.Pool([(10, again.prior), (90, again)], again.prior)
+    theta = prior.sample(100, rng)
+    assert np.array_equal(again.log_ratio(theta), q.log_ratio(theta))
+    assert np.array_equal(again.cost(theta), q.cost(theta))
+    assert again.to_dict() == recipe and pool.to_dict()["parts"][1] == recipe
+    assert np.array_equal(pool.log_weight(theta), th.Pool([(10, prior), (90, q)], prior).log_weight(theta))
+    with pytest.raises(AssertionError, match="must not draw"):
+        _ = again.gain
+    here = weighting_from_dict(recipe, prior)
+    assert (here.gain, here.acceptance, here.normaliser) == (q.gain, q.acceptance, q.normaliser)
+
+
 def test_low_acceptance_warns_then_refuses():
     prior, cost = th.Uniform(0, 1), lambda t: 10.0 ** (6 * t[:, 0])
     rare = th.CostAware(prior, cost, th.Power(4, low=0.2))

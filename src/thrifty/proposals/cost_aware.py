@@ -12,7 +12,15 @@ import numpy.typing as npt
 from thrifty.errors import CostError, PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
-from thrifty.proposals.reference import Normaliser, log_mean_exp, normaliser_of, priced, reference_for, whole
+from thrifty.proposals.reference import (
+    Normaliser,
+    check_callable,
+    log_mean_exp,
+    normaliser_of,
+    priced,
+    reference_for,
+    whole,
+)
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, rows
 
@@ -30,6 +38,9 @@ class CostAware:
         cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
         penalty: g; a number k means z^k.
         log_b: log B where it is known already; estimated from prior draws otherwise.
+
+    A new proposal draws from the prior once, to check its cost and its penalty and to find the floor. A proposal
+    rebuilt from its numbers (log B and floor known) draws nothing until a property needs it.
 
     Example:
         >>> q = CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
@@ -50,6 +61,9 @@ class CostAware:
         object.__setattr__(self, "prior", as_prior(self.prior))
         penalty = as_penalty(self.penalty)
         object.__setattr__(self, "penalty", penalty)
+        check_callable(self.cost)
+        if self.log_b is not None and penalty.low is not None:  # checked when it was new
+            return
         penalty = penalty.floored(float(self._reference.min()))
         check_penalty(penalty, np.quantile(self._reference, np.linspace(0, 1, 257)))
         object.__setattr__(self, "penalty", penalty)

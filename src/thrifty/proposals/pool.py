@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from thrifty.errors import WeightError, warn
 from thrifty.priors import as_prior, same_prior
-from thrifty.proposals.reference import Normaliser, whole
+from thrifty.proposals.reference import whole
 from thrifty.types import Array, Prior, rows
 
 UNKNOWN = 0.03  # relative error of B above which a pool's joint weights deserve a word
@@ -55,15 +55,9 @@ class Pool:
             raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="bad-setting")
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "prior", as_prior(self.prior))
-        for _, proposal in parts:
-            error = getattr(proposal, "normaliser", Normaliser(1.0, 0.0))
-            if len(parts) > 1 and error.relative > UNKNOWN:
-                warn(
-                    f"[few-effective-runs] the normaliser of {proposal.penalty} is known to {error.relative:.0%} only,"
-                    " and joint"
-                    " weights rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
-                    stacklevel=4,
-                )
+        if len(parts) > 1:
+            for _, proposal in parts:
+                _warn_of_rough_normaliser(proposal)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -106,3 +100,16 @@ class Pool:
         """Plain numbers, where every part has them."""
         parts = [{"kind": "prior"} if same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
         return {"kind": "pool", "counts": [count for count, _ in self.parts], "parts": parts}
+
+
+def _warn_of_rough_normaliser(proposal: Any) -> None:
+    """Warn if B has a large error; a proposal rebuilt from its numbers was tested when it was new."""
+    if getattr(proposal, "log_b", None) is not None or not hasattr(proposal, "normaliser"):
+        return
+    error = proposal.normaliser.relative
+    if error > UNKNOWN:
+        warn(
+            f"[few-effective-runs] the normaliser of {proposal.penalty} is known to {error:.0%} only, and joint weights"
+            " rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
+            stacklevel=5,
+        )

@@ -69,10 +69,15 @@ def priced(cost: Cost, theta: Array) -> Array:
     return values
 
 
-def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
-    """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
+def check_callable(cost: Cost) -> None:
+    """Refuse a cost that is not a function."""
     if not callable(cost):
         raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="bad-cost")
+
+
+def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
+    """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
+    check_callable(cost)
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
     costs = priced(cost, theta)
     again = priced(cost, theta[:256])
