@@ -17,10 +17,10 @@ import numpy as np
 from common import Record, Study, Task, Value, column, main as run_study, pick, save, table
 
 import thrifty as th
-from thrifty.campaign.budget import ClockGate
 from thrifty.campaign.simulate import Memory, assemble
 from thrifty.plots.style import COLOURS, labels, legend, new
 from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
 from thrifty.runner.schedule import Schedule
@@ -64,7 +64,7 @@ def budget_case(name: str, campaigns: int, rng: np.random.Generator) -> dict[str
         cost = RANGE ** theta[:, 0]
         engine, memory = Virtual(workers, lambda t, cost=cost: float(cost[t.index])), Memory()
         schedule = Schedule(np.arange(len(theta)), theta, must=0)
-        Loop(engine, Job(lambda t: t, 0), schedule, memory, gate=ClockGate(stop)).run(Interrupts())
+        Loop(engine, Job(lambda t: t, 0), schedule, memory, gate=Gate(until=stop)).run(Interrupts())
         rows = np.array(sorted(outcome.index for outcome in memory.outcomes))
         kept = {"drained": rows, "finished": rows[[engine.ended[i] <= stop for i in rows]],
                 "skipped": whatever_fits(cost, workers, stop)}  # fmt: skip

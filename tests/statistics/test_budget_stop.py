@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.campaign.budget import ClockGate, CostGate
 from thrifty.campaign.simulate import Memory, assemble
 from thrifty.runner.engines.virtual import Virtual
+from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
 from thrifty.runner.savings import saved
@@ -60,7 +60,7 @@ def test_draining_is_unbiased_and_finished_only_is_not(rng, k, workers, stop, ca
     drained, finished = [], []
     for _ in range(campaigns):
         theta, log_weights = draws(rng, 60 * workers, k)
-        outcomes, engine, ending = campaign(theta, ClockGate(stop), workers)
+        outcomes, engine, ending = campaign(theta, Gate(until=stop), workers)
         assert ending == "budget"
         rows = np.array(sorted(outcome.index for outcome in outcomes))
         assert rows.tolist() == list(range(len(rows))), "admission must follow the plan"
@@ -87,7 +87,7 @@ def test_a_cost_budget_is_unbiased_and_skipping_is_not(rng):
     for _ in range(300):
         theta, log_weights = draws(rng, 3000, 0.5)
         cost = RANGE ** theta[:, 0]
-        outcomes, _, ending = campaign(theta, CostGate(8000.0), 8, predicted=cost, price=1.0)
+        outcomes, _, ending = campaign(theta, Gate(budget=8000.0), 8, predicted=cost, price=1.0)
         assert ending == "budget"
         rows = np.array(sorted(outcome.index for outcome in outcomes))
         drained.append(estimate(theta, log_weights, rows))
@@ -106,7 +106,7 @@ def test_predictions_twenty_times_too_low_do_not_double_the_bill(rng, monkeypatc
 
     def bill():
         seconds = {"predicted": cost / 20, "duration": lambda task: float(cost[task.index])}
-        outcomes, _, ending = campaign(theta, CostGate(budget), 64, **seconds, price=1.0)
+        outcomes, _, ending = campaign(theta, Gate(budget=budget), 64, **seconds, price=1.0)
         assert ending == "budget"
         return sum(outcome.cpu for outcome in outcomes) / budget
 
@@ -119,11 +119,11 @@ def test_a_hard_deadline_stops_admitting_early(rng):
     """With the 99 % quantile in reserve nearly nothing is cut; what is cut stays pending."""
     theta, _ = draws(rng, 900, 0.5)
     reserve = float(np.quantile(RANGE ** theta[:, 0], 0.99))
-    outcomes, engine, ending = campaign(theta, ClockGate(1500.0, reserve=reserve, hard=True), 16)
+    outcomes, engine, ending = campaign(theta, Gate(deadline=1500.0, reserve=reserve), 16)
     assert ending == "deadline"
     rows = sorted(outcome.index for outcome in outcomes)
     assert rows == list(range(len(rows))) and max(engine.ended.values()) <= 1500.0
-    cut, engine, _ = campaign(theta, ClockGate(1500.0, reserve=0.0, hard=True), 16)
+    cut, engine, _ = campaign(theta, Gate(deadline=1500.0), 16)
     assert len(cut) < len(engine.ended), "without reserve some runs are cut, and have no result"
 
 

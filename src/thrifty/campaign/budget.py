@@ -1,15 +1,11 @@
-"""Budgets, and the gates that stop without bias.
+"""Budgets and prices as people write them: "2 cpu-h", "40 min", "200 eur" at "0.05 eur/cpu-h".
 
-A run may start only because of what happened before it, never because of its own cost: the number started is
-then a stopping time, and by Wald's identity the weighted sums stay unbiased (Glynn and Heidelberger 1990). So:
-admit in plan order, stop admitting, finish what was started. Keeping only what finished in time is off by nine
-standard deviations at a cost range of 1000; skipping draws that "no longer fit" by nineteen.
+How a campaign stops at its budget without bias is in `thrifty.runner.gates`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +14,6 @@ import numpy as np
 from thrifty.errors import ConfigError
 from thrifty.runner.progress import amount as shown
 from thrifty.runner.task import Outcome
-from thrifty.types import Array
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]
 _SECONDS = {
@@ -136,85 +131,3 @@ def _split(text: object, label: str) -> tuple[float, str]:
 def _time_unit(word: str) -> tuple[Of, float | None]:
     cpu = word.lower().startswith("cpu-")
     return ("cpu" if cpu else "elapsed"), _SECONDS.get(word.lower().removeprefix("cpu-"))
-
-
-@dataclass(frozen=True)
-class CostGate:
-    """Open while what was spent and what is in flight (as predicted) is below the budget."""
-
-    amount: float
-
-    def admit(self, *, spent: float, now: float) -> bool:
-        """From the past alone: `spent` holds finished runs and predictions for runs already admitted."""
-        return spent < self.amount
-
-    def left(self, *, spent: float) -> float:
-        """Budget not yet spent or in flight."""
-        return max(self.amount - spent, 0.0)
-
-    def late(self, *, now: float) -> bool:
-        """What was admitted may always start."""
-        return False
-
-    def cut(self, *, now: float) -> bool:
-        """Runs that were started are finished."""
-        return False
-
-
-@dataclass(frozen=True)
-class ClockGate:
-    """Open until a time; with `hard`, running work ends there too and stays pending.
-
-    Args:
-        until: On the engine's clock.
-        reserve: Admission ends this much earlier: the 99 % quantile of predicted durations for a hard limit.
-        hard: Whether running work is cut at `until`.
-    """
-
-    until: float
-    reserve: float = 0.0
-    hard: bool = False
-
-    def admit(self, *, spent: float, now: float) -> bool:
-        """The same time for every draw: the next one is not looked at."""
-        return now < self.until - self.reserve
-
-    def left(self, *, spent: float) -> float:
-        """Cost is not limited."""
-        return np.inf
-
-    def late(self, *, now: float) -> bool:
-        """Before a hard limit nothing starts that would probably not end in time."""
-        return self.hard and now >= self.until - self.reserve
-
-    def cut(self, *, now: float) -> bool:
-        """At the hard limit."""
-        return self.hard and now >= self.until
-
-
-@dataclass(frozen=True)
-class Gates:
-    """All of several gates."""
-
-    gates: Sequence[CostGate | ClockGate]
-
-    def admit(self, *, spent: float, now: float) -> bool:
-        """All must be open."""
-        return all(gate.admit(spent=spent, now=now) for gate in self.gates)
-
-    def left(self, *, spent: float) -> float:
-        """The smallest."""
-        return min((gate.left(spent=spent) for gate in self.gates), default=np.inf)
-
-    def late(self, *, now: float) -> bool:
-        """Any may hold."""
-        return any(gate.late(now=now) for gate in self.gates)
-
-    def cut(self, *, now: float) -> bool:
-        """Any may cut."""
-        return any(gate.cut(now=now) for gate in self.gates)
-
-
-def reserve(predicted: Array, pace: float) -> float:
-    """Time to leave before a hard limit: the 99 % quantile of predicted durations of the whole plan."""
-    return float(np.quantile(predicted, 0.99) * pace) if len(predicted) else 0.0

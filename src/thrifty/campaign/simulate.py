@@ -41,7 +41,7 @@ class Memory:
         """In memory everything is as safe as it will be."""
         return len(self.outcomes)
 
-    def admitted(self, last: int) -> None:
+    def admit_through(self, last: int) -> None:
         """Nothing to note."""
 
 

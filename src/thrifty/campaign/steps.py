@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.campaign.budget import Budget, ClockGate, CostGate, Gates, Price, reserve
+from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.failures import describe_where
 from thrifty.campaign.fingerprint import changes, fingerprint
 from thrifty.campaign.planner import Planner, cost_kind, unit_of
 from thrifty.campaign.simulate import GATE, not_deterministic
 from thrifty.errors import CampaignError, ConfigError, SimulatorError, warn
+from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed
 from thrifty.runner.progress import ProgressMode, Tally, watcher
@@ -165,17 +166,16 @@ class Driver:
     def _spent(self, budget: Budget | None) -> float:
         return 0.0 if budget is None else self.store.totals()[budget.of] * budget.per_unit
 
-    def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gates:
-        gates: list[CostGate | ClockGate] = []
-        now = self.engine.clock()
+    def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gate:
+        now, most, until, end, reserve = self.engine.clock(), np.inf, np.inf, np.inf, 0.0
         if budget is not None and budget.of == "elapsed":
-            gates.append(ClockGate(now + budget.amount - self.store.totals()["elapsed"]))
+            until = now + budget.amount - self.store.totals()["elapsed"]
         elif budget is not None:
-            gates.append(CostGate(budget.amount))
+            most = budget.amount
         if deadline is not None:
-            left = reserve(schedule.predicted, schedule.pace or 0.0) if schedule.known else 0.0
-            gates.append(ClockGate(now + deadline, reserve=left, hard=True))
-        return Gates(gates)
+            end = now + deadline
+            reserve = reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.known else 0.0
+        return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
         table, log_weights = self.weigh()

@@ -21,6 +21,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from thrifty.errors import SimulatorError
+from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job, Outcome, Report, Task
@@ -38,28 +39,8 @@ class Sink(Protocol):
         """Make what is buffered safe if it is time; the number of runs made safe."""
         ...
 
-    def admitted(self, last: int) -> None:
+    def admit_through(self, last: int) -> None:
         """Commit that every draw up to this index will be completed; called before any of them starts."""
-        ...
-
-
-class Gate(Protocol):
-    """Decides, from the past alone, whether more runs may be admitted."""
-
-    def admit(self, *, spent: float, now: float) -> bool:
-        """Never sees the parameters of the next run."""
-        ...
-
-    def left(self, *, spent: float) -> float:
-        """What is left of the budget, infinite where cost is not limited."""
-        ...
-
-    def late(self, *, now: float) -> bool:
-        """True when nothing more may start before a hard deadline, not even what was admitted."""
-        ...
-
-    def cut(self, *, now: float) -> bool:
-        """True when even running work must end (a hard deadline)."""
         ...
 
 
@@ -73,26 +54,6 @@ class Watcher(Protocol):
     def say(self, text: str) -> None:
         """Something the person must see now."""
         ...
-
-
-class Open:
-    """The gate without budget."""
-
-    def admit(self, *, spent: float, now: float) -> bool:
-        """Always."""
-        return True
-
-    def left(self, *, spent: float) -> float:
-        """No limit."""
-        return np.inf
-
-    def late(self, *, now: float) -> bool:
-        """Never."""
-        return False
-
-    def cut(self, *, now: float) -> bool:
-        """Never."""
-        return False
 
 
 DEATHS = 3  # of its own (a fault, an exit, out of memory): one may be the machine's fault, two bad luck
@@ -115,7 +76,7 @@ class Loop:
     schedule: Schedule
     sink: Sink
     limit: TimeLimit | None = None
-    gate: Gate = field(default_factory=Open)
+    gate: Gate = field(default_factory=Gate)
     watcher: Watcher | None = None
     price: Callable[[Outcome], float] = lambda outcome: outcome.cpu
     fail_fast: bool = False
@@ -161,7 +122,7 @@ class Loop:
         while True:
             if interrupts.stop:
                 return "interrupted"
-            if self.gate.cut(now=self.engine.clock()):
+            if self.gate.must_end(now=self.engine.clock()):
                 return "deadline"
             ending = self._closed(interrupts) or self._fill()
             if self.engine.free == self.engine.slots:
@@ -181,17 +142,17 @@ class Loop:
             return "interrupted"
         if self._timed_out:
             return "timeout"
-        return "deadline" if self.gate.late(now=self.engine.clock()) else None
+        return None if self.gate.may_start(now=self.engine.clock()) else "deadline"
 
     def _fill(self) -> Ending:
         """Give every free slot a bundle; what was admitted always runs, more is admitted while the gate is open."""
         while len(self.schedule) and (self.engine.free > 0 or self._may_send_ahead()):
             if not self.schedule.ready:
-                if not self.gate.admit(spent=self.committed, now=self.engine.clock()):
+                if not self.gate.may_admit(spent=self.committed, now=self.engine.clock()):
                     return "budget"
-                share = SHARE * self.gate.left(spent=self.committed)
+                share = SHARE * self.gate.remaining(spent=self.committed)
                 cost = share / self.rate if self.rate > 0 else np.inf
-                self.sink.admitted(self.schedule.admit(seconds=ADMISSION * self.engine.slots, cost=cost))
+                self.sink.admit_through(self.schedule.admit(seconds=ADMISSION * self.engine.slots, cost=cost))
             bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
             self._flying += self._units(bundle)
             self.engine.submit(bundle)

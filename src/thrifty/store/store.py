@@ -63,7 +63,7 @@ class Recorder:
             self._committed = time.monotonic()
         return self.recorded
 
-    def admitted(self, last: int) -> None:
+    def admit_through(self, last: int) -> None:
         """Commit an admission under a budget, before it is acted upon."""
         self.store.admit_through(last, blocks=self.blocks)
 
