@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import thrifty as th
 from thrifty import plots
 from thrifty.errors import DataError
-from thrifty.plots.style import density
+from thrifty.plots.style import estimate_density
 
 PRIOR = th.Uniform([0.1, 0.1], [1, 1], names=["beta", "gamma"])
 
@@ -88,7 +88,7 @@ def test_weights_move_the_curves(rng):
 def test_density_integrates_to_one_inside_bounds(rng):
     values, weights = rng.random(3000), rng.random(3000)
     grid = np.linspace(0, 1, 800)
-    curve = density(values, weights / weights.sum(), grid, (0.0, 1.0))
+    curve = estimate_density(values, weights / weights.sum(), grid, (0.0, 1.0))
     assert np.trapezoid(curve, grid) == pytest.approx(1.0, abs=2e-3)
 
 
@@ -96,7 +96,7 @@ def test_no_density_is_drawn_beyond_the_bounds(rng):
     """Draws that pile up at a bound, on axes that a truth beyond it widens: nothing where the prior has none."""
     grid = np.linspace(-1.0, 2.0, 3001)
     values = rng.beta(0.7, 2.0, 3000)
-    curve = density(values, np.full(3000, 1 / 3000), grid, (0.0, 1.0))
+    curve = estimate_density(values, np.full(3000, 1 / 3000), grid, (0.0, 1.0))
     outside = (grid < 0) | (grid > 1)
     assert (curve[outside] == 0).all() and curve[grid == 0.0] > 0.5
     assert abs(np.trapezoid(curve[~outside], grid[~outside]) - 1) < 0.01

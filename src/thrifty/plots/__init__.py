@@ -1,4 +1,4 @@
-"""Figures that honour weights. Each function returns a matplotlib Figure; nothing is shown or kept open.
+"""Draw figures that use the weights. Each function returns a matplotlib Figure; nothing is shown or kept open.
 
     pairs, marginals                          posterior draws
     cost_surface, cost_residuals, waterfall   costs

@@ -1,15 +1,24 @@
-"""Costs: the surface with its pilot points, residuals of the model, and where the money went."""
+"""Draw costs: the surface with its pilot runs, residuals of the cost model, and the cost of each step."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.plots.style import COLOURS, GREY, LIGHT, labels, legend, new, parameter_names, plain_ticks
+from thrifty.plots.style import (
+    COLOURS,
+    GREY,
+    LIGHT,
+    add_legend,
+    make_figure,
+    parameter_names,
+    set_labels,
+    set_plain_ticks,
+)
 from thrifty.priors import as_prior
 from thrifty.types import Array, Cost
 
@@ -17,7 +26,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from thrifty.diagnostics import CostCheck
+
+class CostComparison(Protocol):
+    """Result of `th.diagnostics.cost_check`: predicted and measured costs (n,) of runs at theta (n, p)."""
+
+    theta: Final[Array]
+    predicted: Final[Array]
+    measured: Final[Array]
+    score: Final[float]
+    names: Final[tuple[str, ...]]
+    unit: Final[str]
 
 
 def cost_surface(
@@ -29,10 +47,10 @@ def cost_surface(
     names: Sequence[str] = (),
     unit: str = "",
 ) -> Figure:
-    """Predicted cost over the prior, with the pilot runs it was fitted to.
+    """Draw the predicted cost over the prior, with the pilot runs to which it was fitted.
 
-    One parameter: a curve. More: one map for each pair of the two parameters that move cost most, the others at their
-    prior median.
+    One parameter: a curve. More: a map over the two parameters that change cost most, the others at their prior
+    median.
 
     Args:
         cost: The cost model, (n, p) -> (n,).
@@ -40,7 +58,7 @@ def cost_surface(
         pilot: Parameters (m, p) of the pilot runs.
         seconds: Their measured costs (m,), shown in the same colours.
         names: Of the parameters.
-        unit: Of cost; the model's own when left out.
+        unit: Of cost; by default the model's own.
     """
     known = as_prior(prior)
     names = parameter_names(names or known.names, known.dim)
@@ -52,38 +70,40 @@ def cost_surface(
     if points is not None and measured is not None and len(points) != len(measured):
         raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
     if known.dim == 1:
-        figure = _curve(cost, (float(low[0]), float(high[0])), points, measured)
-        labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
+        figure = _draw_curve(cost, (float(low[0]), float(high[0])), points, measured)
+        set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
         return figure
-    i, j = _movers(np.asarray(cost(draws)), draws)
-    figure = _map(cost, draws, (i, j), points, measured)
+    i, j = _find_movers(np.asarray(cost(draws)), draws)
+    figure = _draw_map(cost, draws, (i, j), points, measured)
     figure.axes[1].set_ylabel(f"cost per run [{unit}]", fontsize=9)
     rest = "" if len(names) == 2 else " (others at their median)"
-    labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
+    set_labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
     return figure
 
 
-def _curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
-    figure, axes = new(5.0, 3.2)
+def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
+    figure, axes = make_figure(5.0, 3.2)
     ax = axes[0, 0]
     grid = np.linspace(*ends, 300)
     ax.plot(grid, np.asarray(cost(grid[:, None])), color=COLOURS[0], lw=1.8, label="predicted")
     if points is not None and measured is not None:
         ax.plot(points[:, 0], measured, "o", ms=4, mfc="none", mec=COLOURS[1], label="pilot runs")
     ax.set_yscale("log")
-    legend(ax)
+    add_legend(ax)
     return figure
 
 
-def _movers(costs: Array, draws: Array) -> tuple[int, int]:
-    """The two parameters whose change moves log cost most, in their own order."""
+def _find_movers(costs: Array, draws: Array) -> tuple[int, int]:
+    """Find the two parameters with the largest effect on log cost, in their own order."""
     ranks = np.argsort(np.argsort(draws, axis=0), axis=0) / len(draws) - 0.5
     terms = np.abs(np.asarray(np.corrcoef(np.column_stack([np.log(costs), ranks]).T))[0, 1:])
     first, second = np.sort(np.argsort(-np.nan_to_num(terms), kind="stable")[:2])
     return int(first), int(second)
 
 
-def _map(cost: Cost, draws: Array, columns: tuple[int, int], points: Array | None, measured: Array | None) -> Figure:
+def _draw_map(
+    cost: Cost, draws: Array, columns: tuple[int, int], points: Array | None, measured: Array | None
+) -> Figure:
     from matplotlib.colors import LogNorm
 
     i, j = columns
@@ -95,7 +115,7 @@ def _map(cost: Cost, draws: Array, columns: tuple[int, int], points: Array | Non
     surface = np.asarray(cost(table)).reshape(120, 120)
     shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
     norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
-    figure, axes = new(5.2, 4.2)
+    figure, axes = make_figure(5.2, 4.2)
     ax = axes[0, 0]
     image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
     if points is not None:
@@ -109,10 +129,10 @@ def _map(cost: Cost, draws: Array, columns: tuple[int, int], points: Array | Non
     return figure
 
 
-def cost_residuals(check: CostCheck) -> Figure:
-    """Measured against predicted cost, and their ratio along each parameter."""
+def cost_residuals(check: CostComparison) -> Figure:
+    """Draw measured against predicted cost, and their ratio along each parameter."""
     dim = min(check.theta.shape[1], 4)
-    figure, axes = new(3.2 * (dim + 1), 3.1, columns=dim + 1)
+    figure, axes = make_figure(3.2 * (dim + 1), 3.1, columns=dim + 1)
     ax = axes[0, 0]
     both = np.concatenate([check.predicted, check.measured])
     ends = float(both.min()), float(both.max())
@@ -120,15 +140,15 @@ def cost_residuals(check: CostCheck) -> Figure:
     ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
+    set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
-        _trend(ax, check.theta[:, i], ratio)
-        labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
+        _draw_trend(ax, check.theta[:, i], ratio)
+        set_labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
     return figure
 
 
-def _trend(ax: Axes, values: Array, ratio: Array) -> None:
+def _draw_trend(ax: Axes, values: Array, ratio: Array) -> None:
     ax.axhline(1.0, color=GREY, lw=1)
     ax.plot(values, ratio, ".", ms=3, alpha=0.3, color=COLOURS[0], rasterized=True)
     bins = np.array_split(np.argsort(values), max(4, min(12, len(values) // 25)))
@@ -138,13 +158,13 @@ def _trend(ax: Axes, values: Array, ratio: Array) -> None:
     ax.errorbar(centres, means, 2 * errors, color=COLOURS[1], lw=1.4, marker="o", ms=3, capsize=2, label="mean ± 2 se")
     ax.set_yscale("log")
     low, high = np.quantile(ratio, [0.002, 0.998]) * np.array([0.8, 1.25])
-    plain_ticks(ax.yaxis, high / low)
+    set_plain_ticks(ax.yaxis, high / low)
     ax.set_ylim(low, high)
-    legend(ax)
+    add_legend(ax)
 
 
 def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Where the cost goes") -> Figure:
-    """Cost waterfall: a start, what is added or saved at each step, and what is left.
+    """Draw a cost waterfall: a start, what each step adds or saves, and the total.
 
     Args:
         steps: Label to amount in order, e.g. {"plain": 900, "saved by √c": -380, "pilot": 40}; the first is
@@ -156,7 +176,7 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
         raise DataError("a waterfall needs at least one step", code="bad-setting")
     amounts = np.array(list(steps.values()), dtype=np.float64)
     ends = np.cumsum(amounts)
-    figure, axes = new(max(4.0, 1.15 * (len(steps) + 1)), 3.4)
+    figure, axes = make_figure(max(4.0, 1.15 * (len(steps) + 1)), 3.4)
     ax = axes[0, 0]
     for i, (amount, end) in enumerate(zip(amounts, ends, strict=True)):
         colour = GREY if i == 0 else COLOURS[2] if amount < 0 else COLOURS[1]
@@ -171,5 +191,5 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
     ax.set_xticks(range(len(amounts) + 1), [*(s.replace(" ", "\n", 1) for s in steps), "total"])
     ax.axhline(0, color="black", lw=0.8)
     ax.set_ylim(min(0.0, 1.12 * float(ends.min())), 1.12 * float(np.maximum(ends, ends - amounts).max()))
-    labels(ax, "", f"cost [{unit}]", title)
+    set_labels(ax, "", f"cost [{unit}]", title)
     return figure

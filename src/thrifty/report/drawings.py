@@ -1,4 +1,4 @@
-"""Figures that only the report needs: the chosen penalty, failures over the parameters, work over time."""
+"""Figures that only the report needs: the chosen penalty and the runs over time."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from thrifty.campaign.failures import FinishModel
 from thrifty.plots import tradeoff as draw_tradeoff
-from thrifty.plots.style import BAND, COLOURS, GREY, labels, legend, new
+from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
 from thrifty.report.content import label
 from thrifty.report.gather import Session, Stamps
 from thrifty.tradeoff import Row, Tradeoff
@@ -26,49 +25,13 @@ def chosen_tradeoff(table: Tradeoff, chosen: Row, word: str = "chosen") -> Figur
     left, right = figure.axes
     ring = {"ms": 13, "mfc": "none", "mew": 1.6, "color": "black"}
     left.plot(chosen.gain, chosen.ess_fraction, "o", label=word, **ring)
-    legend(left, loc="upper right")
+    add_legend(left, loc="upper right")
     place = list(table).index(chosen)
     right.annotate(
         word, (place, 0), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8, rotation=90,
         color="white",
     )  # fmt: skip
     return figure
-
-
-def failures(theta: Array, failed: np.ndarray, names: tuple[str, ...]) -> Figure:
-    """Where runs fail: the two parameters that tell failed from finished best, with the learned P(fail)."""
-    model = FinishModel.fit(theta, ~failed)
-    i, j = telling(theta, failed)
-    if i == j:
-        figure, axes = new(4.6, 3.0)
-        ax = axes[0, 0]
-        grid = np.linspace(theta[:, i].min(), theta[:, i].max(), 200)
-        ax.plot(grid, 1 - model(grid[:, None]), color=COLOURS[1], lw=1.8, label="learned P(fail)")
-        ax.plot(theta[:, i], failed.astype(float), "|", ms=8, color=GREY, alpha=0.5, rasterized=True, label="runs")
-        labels(ax, names[i], "failed", "Where runs fail")
-        legend(ax)
-        return figure
-    figure, axes = new(4.9, 4.0)
-    ax = axes[0, 0]
-    ends = [(float(theta[:, c].min()), float(theta[:, c].max())) for c in (i, j)]
-    mesh = np.meshgrid(*(np.linspace(*end, 90) for end in ends))
-    points = np.tile(np.median(theta, axis=0), (90 * 90, 1))
-    points[:, i], points[:, j] = mesh[0].ravel(), mesh[1].ravel()
-    chance = (1 - model(points)).reshape(90, 90)
-    image = ax.pcolormesh(*mesh, chance, vmin=0, vmax=1, cmap="Oranges", shading="auto", rasterized=True)
-    figure.colorbar(image, ax=ax, label="learned P(fail)").ax.tick_params(labelsize=8)
-    ax.plot(*theta[~failed][:, [i, j]].T, ".", ms=2, color=GREY, alpha=0.35, rasterized=True, label="finished")
-    ax.plot(*theta[failed][:, [i, j]].T, "x", ms=5, color="black", mew=1, rasterized=True, label="failed")
-    labels(ax, names[i], names[j], "Where runs fail")
-    ax.legend(fontsize=8, loc="upper left", framealpha=0.85, edgecolor="none")
-    return figure
-
-
-def telling(theta: Array, failed: np.ndarray) -> tuple[int, int]:
-    """The two parameters whose failed and finished means lie furthest apart in standard deviations."""
-    gap = np.abs(theta[failed].mean(0) - theta[~failed].mean(0)) / np.maximum(theta.std(0), 1e-300)
-    order = np.argsort(-gap, kind="stable")
-    return (int(order[0]), int(order[0])) if theta.shape[1] == 1 else (int(min(order[:2])), int(max(order[:2])))
 
 
 def busy(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Array]]:
@@ -96,7 +59,7 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
     start = min([s.started for s in sessions] + (stamps.finished - stamps.wall).tolist())
     end = max([s.started + s.elapsed for s in sessions] + stamps.finished.tolist() + [start + 1])
     unit, size = ("h", 3600.0) if end - start > 7200 else ("min", 60.0) if end - start > 120 else ("s", 1.0)
-    figure, axes = new(4.6, 5.4, rows=2)
+    figure, axes = make_figure(4.6, 5.4, rows=2)
     top, bottom = axes[:, 0]
     for i, session in enumerate(sessions):
         width = max(session.elapsed, (end - start) / 300)
@@ -104,7 +67,7 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
     top.set_yticks([])
     top.spines["left"].set_visible(False)
     when = f"time since the first driver [{unit}]"
-    labels(top, when, "", "Drivers, the first on top")
+    set_labels(top, when, "", "Drivers, the first on top")
     edges, hosts = busy(stamps, start, end)
     base = np.zeros(len(edges) - 1)
     for i, (host, mean) in enumerate(hosts.items()):
@@ -120,9 +83,9 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
         bottom.plot(at, height, "|", ms=7, color=COLOURS[1], rasterized=True, label="failed or repeated")
     for ax in (top, bottom):
         ax.set_xlim(0, (end - start) / size)
-    labels(bottom, when, "runs under way", "Work")
+    set_labels(bottom, when, "runs under way", "Work")
     if len(hosts) <= 6:
-        legend(bottom, loc="upper right")
+        add_legend(bottom, loc="upper right")
     bottom.set_ylim(top=1.35 * max(float(base.max()), 0.5))
     top.set_facecolor("none")
     top.axhspan(-len(sessions) + 0.4, 0.6, color=BAND, alpha=0.15, lw=0)

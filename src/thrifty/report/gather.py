@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
+from thrifty.campaign.failures import FailureMap, FinishModel
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.planner import cost_kind, unit_of
 from thrifty.campaign.settings import StoredPrior
@@ -185,6 +186,12 @@ class Facts:
             cost=self.cost[done], status=self.table.status[done], index=self.table.index[done],
             m=int(self.settings["m"]), unit=self.unit,
         )  # fmt: skip
+
+    @cached_property
+    def failure_map(self) -> FailureMap:
+        """P(finish | theta) from the finished and failed runs, with names for figures."""
+        theta, finished = self.table.theta[self.done], self.ok[self.done]
+        return FailureMap(theta, finished, FinishModel.fit(theta, finished), self.labels)
 
 
 def gather(folder: Path) -> Facts:

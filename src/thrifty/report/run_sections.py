@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from thrifty import plots
 from thrifty.campaign.failures import describe_where
 from thrifty.report.content import Drawing, Grid, Section, clean
-from thrifty.report.drawings import failures, timeline
+from thrifty.report.drawings import timeline
 from thrifty.report.gather import Facts, policies
 from thrifty.runner.progress import amount
 from thrifty.version import __version__
@@ -47,9 +48,8 @@ def failures_section(facts: Facts) -> Section:
     ]
     drawings = []
     if _MAPPED <= failed.sum() < facts.done.sum():
-        theta = facts.table.theta[facts.done]
-        figure = failures(theta, failed[facts.done], facts.labels)
-        what = f"Failed and finished runs over the parameters that tell them apart best; {int(failed.sum())} failed"
+        figure = plots.failures(facts.failure_map)
+        what = f"Share of runs that finish over the parameters that change it most; {int(failed.sum())} runs failed"
         drawings.append(Drawing(figure, "Where runs fail", what))
     return Section(key, title, lead, drawings, [_causes(facts, failed)])
 
