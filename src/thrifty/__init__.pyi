@@ -38,8 +38,8 @@ from thrifty.inference.neural.recipes import (
     SetEmbedding as SetEmbedding,
     SignalEmbedding as SignalEmbedding,
 )
-from thrifty.inference.neural.trained import load_posterior as load_posterior
 from thrifty.inference.neural.training_settings import Training as Training
+from thrifty.inference.saving import load_posterior as load_posterior
 from thrifty.inference.scoring_rule import ScoringRule as ScoringRule
 from thrifty.inference.split_budget import split_budget as split_budget
 from thrifty.inference.synthetic_likelihood import SyntheticLikelihood as SyntheticLikelihood

@@ -17,22 +17,24 @@ n_accept   the epsilon of the n-th nearest run: a count of runs, whatever their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
+from thrifty.inference import archive
 from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjusted, epanechnikov
+from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import read_observation
+from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, frozen
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
 SUGGESTED = 100  # accepted runs that the advice after an empty acceptance aims at
@@ -320,18 +322,35 @@ class ABCPosterior:
 
     def save(self, path: str | Path) -> None:
         """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
-        from thrifty.inference.table_files import save
+        archive.write(path, *self.to_parts())
 
-        save(self, path)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """A JSON recipe and plain arrays that rebuild the posterior."""
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {
             "kind": "abc",
             "names": list(self.names),
             "adjust": self.adjust,
-            "tolerance": {k: getattr(self.tolerance, k) for k in ("epsilon", "quantile", "n_accept")},
-            "distance": self.distance.recipe(),  # type: ignore[attr-defined]
+            "tolerance": asdict(self.tolerance),
+            "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
         }
         arrays = {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}
         return recipe, arrays | {"low": self.box.low, "high": self.box.high}
+
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> ABCPosterior:
+        """Rebuild the posterior from what `to_parts` returned."""
+        theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
+        if theta.ndim != 2 or log_weights.shape != (len(theta),) or len(x) % max(len(theta), 1):
+            raise DataError(
+                f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file"
+            )
+        return cls(
+            theta=theta,
+            x=x,
+            log_weights=log_weights,
+            distance=distance_from_dict(recipe["distance"]),
+            tolerance=Tolerance(**recipe["tolerance"]),
+            adjust=recipe["adjust"],
+            box=BoxTransform(arrays["low"], arrays["high"]),
+            names=tuple(recipe["names"]),
+        )

@@ -1,7 +1,9 @@
-"""Plain arrays and one JSON recipe in one file; reading it executes nothing and trusts no size.
+"""Files of plain arrays and one JSON recipe; reading them executes nothing and trusts no size.
 
 The file is a zip of `.npy` members, stored without compression (so no member can be larger than the file), as
-`numpy.savez` writes it. Members are read by hand: dtype from a short list, shape against the bytes there are.
+`numpy.savez` writes it. Each member is parsed here: its dtype must be on a short list, and its shape must match its
+number of bytes. Every posterior writes itself as such a file and rebuilds itself from the recipe and the arrays;
+`saving.load_posterior` reads the file and chooses the class.
 """
 
 from __future__ import annotations
@@ -11,23 +13,46 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, StorageError
+from thrifty.priors import as_prior
+from thrifty.priors.prior_dict import prior_from_dict
+from thrifty.types import Prior
+from thrifty.version import __version__
 
 FORMAT = 1
 _RECIPE = "recipe"
 _DTYPES = ("<f4", "<f8", "<i8", "|u1", "|b1")
+Recipe = dict[str, Any]
+Arrays = dict[str, npt.NDArray[Any]]
 
 
-def write(path: Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write atomically: a reader sees the old file or the new one, never a part."""
-    text = json.dumps({"format": FORMAT, **recipe}, allow_nan=True).encode()
+class Supplied(NamedTuple):
+    """What the user passes to `th.load_posterior` because a file cannot hold it: objects made of code."""
+
+    prior: Any = None
+    network: Any = None
+    embedding: Any = None
+
+    def choose_prior(self, recipe: Mapping[str, Any]) -> Prior:
+        """Return the user's prior, or else the one in the recipe."""
+        return as_prior(self.prior) if self.prior is not None else prior_from_dict(recipe["prior"])
+
+
+def write(path: str | Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write a file atomically: a reader sees the old file or the new one, never a part.
+
+    Raises:
+        StorageError: disk-problem.
+    """
+    path = Path(path)
+    text = json.dumps({"format": FORMAT, "version": __version__, **recipe}, allow_nan=True).encode()
     members = {_RECIPE: np.frombuffer(text, dtype=np.uint8), **arrays}
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as out:
@@ -49,8 +74,14 @@ def write(path: Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArra
         ) from error
 
 
-def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-    """The recipe and the arrays.
+def write_members(path: str | Path, parts: Sequence[tuple[Recipe, Arrays]], *, prior: Recipe, ensemble: bool) -> None:
+    """Write one or several posteriors under one prior to one file."""
+    recipe = {"kind": "posterior", "ensemble": ensemble, "prior": prior, "members": [values for values, _ in parts]}
+    write(path, recipe, {f"{i}/{name}": array for i, (_, own) in enumerate(parts) for name, array in own.items()})
+
+
+def read(path: Path, *kinds: str) -> tuple[Recipe, Arrays]:
+    """Read the recipe and the arrays of a file of one of these kinds.
 
     Raises:
         DataError: bad-file not such a file or damaged, newer-version written by a newer thrifty.
@@ -58,7 +89,7 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
     if not path.is_file():
         raise DataError(f"no file {path}", code="bad-file")
     try:
-        arrays = _members(path)
+        arrays = _read_members(path)
         recipe = json.loads(arrays.pop(_RECIPE).tobytes().decode())
     except DataError:
         raise
@@ -72,9 +103,21 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, npt.NDArray[A
             code="newer-version",
             fix="upgrade thrifty",
         )
-    if recipe.get("kind") != kind:
-        raise DataError(f"{path} holds {str(recipe.get('kind'))[:40]!r}, expected {kind!r}", code="bad-file")
+    if recipe.get("kind") not in kinds:
+        raise DataError(
+            f"{path} holds {str(recipe.get('kind'))[:40]!r}, expected {' or '.join(map(repr, kinds))}", code="bad-file"
+        )
     return recipe, arrays
+
+
+def select(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> Arrays:
+    """Return the arrays whose names begin with the prefix, under the rest of their names.
+
+    Example:
+        >>> select({"a/x": np.zeros(1), "b/x": np.ones(1)}, "b/")
+        {'x': array([1.])}
+    """
+    return {name.removeprefix(prefix): values for name, values in arrays.items() if name.startswith(prefix)}
 
 
 def _damaged(path: Path, reason: str) -> DataError:
@@ -82,18 +125,18 @@ def _damaged(path: Path, reason: str) -> DataError:
     return DataError(f"{path} is not a file thrifty wrote, or is damaged: {clean}", code="bad-file")
 
 
-def _members(path: Path) -> dict[str, npt.NDArray[Any]]:
-    arrays: dict[str, npt.NDArray[Any]] = {}
+def _read_members(path: Path) -> Arrays:
+    arrays: Arrays = {}
     whole = path.stat().st_size
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             if info.compress_type != zipfile.ZIP_STORED or info.file_size > whole or not info.filename.endswith(".npy"):
                 raise _damaged(path, f"member {info.filename!r} is compressed, too large or not an array")
-            arrays[info.filename.removesuffix(".npy")] = _array(path, info.filename, archive.read(info))
+            arrays[info.filename.removesuffix(".npy")] = _read_array(path, info.filename, archive.read(info))
     return arrays
 
 
-def _array(path: Path, name: str, data: bytes) -> npt.NDArray[Any]:
+def _read_array(path: Path, name: str, data: bytes) -> npt.NDArray[Any]:
     stream = io.BytesIO(data)
     if np.lib.format.read_magic(stream) != (1, 0):
         raise _damaged(path, f"array {name!r} has an unknown version")

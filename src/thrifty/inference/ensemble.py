@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
+from thrifty.inference import archive
 from thrifty.inference.checks import check_draws, check_fit
-from thrifty.inference.neural.trained import Sampled
-from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.inference.posterior_draws import Sampled, maximise
+from thrifty.inference.transforms import BoxTransform
+from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
 
@@ -52,7 +54,10 @@ class Ensemble:
 
 @dataclass(frozen=True, eq=False)
 class EnsemblePosterior:
-    """The equal mixture of the members' posteriors."""
+    """The equal mixture of the members' posteriors.
+
+    Members need `sample(n, x_o, seed=...)`; those with `draw` report its quality, those with `map` help the search.
+    """
 
     members: tuple[Any, ...]
 
@@ -64,17 +69,17 @@ class EnsemblePosterior:
     @property
     def names(self) -> tuple[str, ...]:
         """Parameter names."""
-        return self.prior.names
+        return self.members[0].names
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about the fits."""
-        return tuple(dict.fromkeys(note for member in self.members for note in member.notes))
+        return tuple(dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ())))
 
     @property
-    def curves(self) -> tuple[TrainingCurve, ...]:
-        """The learning curve of every member."""
-        return tuple(member.curve for member in self.members)
+    def curves(self) -> tuple[Any, ...]:
+        """The learning curve of every member that was trained."""
+        return tuple(member.curve for member in self.members if hasattr(member, "curve"))
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p): each draw from a member chosen at random."""
@@ -87,7 +92,7 @@ class EnsemblePosterior:
         counts = rng.multinomial(n, np.full(len(self.members), 1 / len(self.members)))
         seeds = np.random.SeedSequence(seed).generate_state(len(self.members))
         parts = [
-            member.draw(int(count), x_o, seed=int(s))
+            _draw(member, int(count), x_o, int(s))
             for member, count, s in zip(self.members, counts, seeds, strict=True)
             if count or not n
         ]
@@ -105,16 +110,21 @@ class EnsemblePosterior:
         return np.logaddexp.reduce(each, axis=0) - np.log(len(each))
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
-        """The highest point (p,) of the mixture, searched from the members' own."""
-        from thrifty.inference.maximum import maximise
-        from thrifty.inference.transforms import BoxTransform
-
-        start = np.vstack([self.sample(200, x_o, seed), *(member.map(x_o, seed)[None] for member in self.members)])
-        rng = np.random.default_rng([seed, 2])
-        return maximise(lambda t: self.log_prob(t, x_o), start, BoxTransform.of(self.prior), rng=rng)
+        """Find the highest point (p,) of the mixture, from draws and the members' own highest points."""
+        peaks = [member.map(x_o, seed)[None] for member in self.members if hasattr(member, "map")]
+        start = np.vstack([self.sample(200, x_o, seed), *peaks])
+        first = self.members[0]
+        box = first.box if hasattr(first, "box") else BoxTransform.of(first.prior)
+        return maximise(lambda t: self.log_prob(t, x_o), start, box, rng=np.random.default_rng([seed, 2]))
 
     def save(self, path: str | Path) -> None:
-        """Write all members to one file."""
-        from thrifty.inference.neural.posterior_files import save
+        """Write all members to one file; `th.load_posterior(path)` reads it."""
+        prior = getattr(self.members[0], "prior", None)
+        parts = [member.to_parts() for member in self.members]
+        archive.write_members(path, parts, prior={} if prior is None else prior_to_dict(prior), ensemble=True)
 
-        save(self, path)
+
+def _draw(member: Any, n: int, x_o: npt.ArrayLike, seed: int) -> Sampled:
+    if hasattr(member, "draw"):
+        return member.draw(n, x_o, seed=seed)
+    return Sampled.independent(member.sample(n, x_o, seed=seed))

@@ -18,11 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
+from thrifty.inference import archive
+from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import read_observations
 from thrifty.inference.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, frozen, rows
 from thrifty.weights import covariance
@@ -39,8 +42,8 @@ class LogLikelihood(Protocol):
         """Log-likelihood of all r observations at each of n parameters."""
         ...
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain values that rebuild it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild it."""
         ...
 
 
@@ -183,17 +186,36 @@ class LikelihoodPosterior:
 
     def save(self, path: str | Path) -> None:
         """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
-        from thrifty.inference.table_files import save
+        archive.write(path, *self.to_parts())
 
-        save(self, path)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """A JSON recipe and plain arrays; the prior is written by the caller."""
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {
             "kind": self.kind,
             "names": list(self.names),
             "how": self.how,
             "event": list(self.event),
-            "likelihood": self.likelihood.recipe(),
+            "likelihood": self.likelihood.to_dict(),
+            "prior": prior_to_dict(self.prior),
         }
         return recipe, {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}
+
+
+def from_parts(
+    recipe: Recipe, arrays: Arrays, prior: Prior, make_likelihood: Callable[[Array, Array], LogLikelihood]
+) -> LikelihoodPosterior:
+    """Rebuild a posterior from what `to_parts` returned; `make_likelihood` takes theta (n, p) and the runs x."""
+    theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
+    if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
+        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file")
+    return LikelihoodPosterior(
+        prior=prior,
+        theta=theta,
+        x=x,
+        log_weights=log_weights,
+        likelihood=make_likelihood(theta, x),
+        how=recipe["how"],
+        event=tuple(int(e) for e in recipe["event"]),
+        kind=recipe["kind"],
+        names=tuple(recipe["names"]),
+    )

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.vector_distances import chunks, robust_spread
+from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, chunks, robust_spread
 from thrifty.types import Array, frozen
 
 _Kind = TypeVar("_Kind", "Energy", "MMD", "Wasserstein")
@@ -117,8 +117,8 @@ class Energy:
         cross, own = _lengths(x, observed).mean((1, 2)), _lengths(x, x).mean((1, 2))
         return 2 * cross - own - _lengths(observed, observed).mean()
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain numbers that rebuild the distance."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
         return {"name": "energy", "scale": None if self.scale is None else self.scale.tolist()}
 
 
@@ -161,8 +161,8 @@ class MMD:
             out[part] = kernel(block, block) - 2 * kernel(block, observed)
         return np.sqrt(np.maximum(out + kernel(observed, observed), 0.0))
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain numbers that rebuild the distance."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
         scale = None if self.scale is None else self.scale.tolist()
         return {"name": "mmd", "scale": scale, "lengthscale": self.lengthscale}
 
@@ -208,8 +208,8 @@ class Wasserstein:
                 fix="use th.distances.Energy() or th.distances.MMD()",
             )
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain numbers that rebuild the distance."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
         return {"name": "wasserstein", "scale": None if self.scale is None else self.scale.tolist()}
 
 
@@ -219,3 +219,21 @@ def median_lengthscale(observed: Array) -> float:
     lengths = _lengths(observed, observed)[upper]
     middle = float(np.median(lengths)) if len(lengths) else 0.0
     return middle if middle > 0 else 1.0  # one observed draw, or ties: the prior spread is the unit
+
+
+_KINDS = {"euclidean": Euclidean, "mahalanobis": Mahalanobis, "energy": Energy, "mmd": MMD, "wasserstein": Wasserstein}
+
+
+def distance_from_dict(values: dict[str, Any]) -> Distance:
+    """Rebuild any of thrifty's distances from the numbers that its `to_dict` returned.
+
+    Example:
+        >>> distance_from_dict(MMD(2.0).to_dict())
+        MMD(lengthscale=2.0, scale=None)
+    """
+    kind = _KINDS.get(values["name"])
+    if kind is None:
+        raise DataError(f"unknown distance {str(values['name'])[:40]!r}", code="bad-file")
+    settings = {label: value for label, value in values.items() if label != "name"}
+    arrays = {k: np.asarray(v, dtype=np.float64) for k, v in settings.items() if isinstance(v, list)}
+    return kind(**settings | arrays)

@@ -41,7 +41,8 @@ from functools import lru_cache
 from typing import Any, Literal
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, realisations
+from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, from_parts, realisations
 from thrifty.inference.sample_distances import squares
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks, robust_spread
@@ -172,8 +173,8 @@ class ScaledScore:
             return self.weight
         return _cached_rate(_Key(self, x, x_o))
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain values that rebuild it."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild it."""
         score = {"score": self.score.kind, "scale": self.score.scale.tolist(), "lengthscale": self.score.lengthscale}
         return {"name": "scoring-rule", "weight": self.weight} | score
 
@@ -264,3 +265,14 @@ def _lengthscale(x: Array, log_weights: Array) -> float:
     middle = [float(np.median(np.sqrt(squares(r, r))[np.triu_indices(len(r), 1)])) for r in x[some]]
     value = float(np.median(middle))
     return value if value > 0 else 1.0
+
+
+def load_scoring_rule(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> LikelihoodPosterior:
+    """Rebuild a posterior of `ScoringRule` from the parts that it was saved as."""
+    settings, prior = recipe["likelihood"], supplied.choose_prior(recipe)
+    score = SampleScore(settings["score"], np.asarray(settings["scale"], float), float(settings["lengthscale"]))
+
+    def make_likelihood(theta: Array, x: Array) -> ScaledScore:
+        return ScaledScore(score, settings["weight"], theta, BoxTransform.of(prior), score.within(x))
+
+    return from_parts(recipe, arrays, prior, make_likelihood)

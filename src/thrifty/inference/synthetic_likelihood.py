@@ -24,7 +24,8 @@ from typing import Any, Literal
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, realisations
+from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, from_parts, realisations
 from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -94,8 +95,8 @@ class Gaussian:
             return -0.5 * (d * _LOG_2PI + log_det + square)
         return _ghurye_olkin(log_det + d * np.log(m - 1), square / (m - 1), m, d)
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain values that rebuild the likelihood."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild the likelihood."""
         return {"name": "gaussian", "shrinkage": self.shrinkage, "unbiased": self.unbiased}
 
 
@@ -207,8 +208,8 @@ class SemiParametric:
         log_det, square = _log_det_and_square(correlation, score)
         return -0.5 * (log_det + square - np.square(score).sum(1)) + marginal.sum(1)
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain values that rebuild the likelihood."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild the likelihood."""
         return {"name": "semi-parametric", "shrinkage": self.shrinkage}
 
 
@@ -222,9 +223,9 @@ class EachObservation:
         """Log-likelihood (n,) of all observations."""
         return np.sum([self.one(x, observation) for observation in x_o], axis=0)
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain values that rebuild it."""
-        return self.one.recipe()
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild it."""
+        return self.one.to_dict()
 
 
 @dataclass(frozen=True)
@@ -283,3 +284,16 @@ class SyntheticLikelihood:
             kind="synthetic-likelihood",
             names=valid.names or self.prior.names,
         )
+
+
+def load_synthetic_likelihood(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> LikelihoodPosterior:
+    """Rebuild a posterior of `SyntheticLikelihood` from the parts that it was saved as."""
+    settings = recipe["likelihood"]
+    match settings["name"]:
+        case "gaussian":
+            one: Gaussian | SemiParametric = Gaussian(settings["shrinkage"], bool(settings["unbiased"]))
+        case "semi-parametric":
+            one = SemiParametric(settings["shrinkage"])
+        case other:
+            raise DataError(f"unknown likelihood {str(other)[:40]!r}", code="bad-file")
+    return from_parts(recipe, arrays, supplied.choose_prior(recipe), lambda theta, x: EachObservation(one))

@@ -182,8 +182,8 @@ class Euclidean:
         factor = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
         return _chunked_norm(x, x_o, lambda difference: difference * factor)
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain numbers that rebuild the distance."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
         return {"name": "euclidean", "scale": None if self.scale is None else self.scale.tolist()}
 
 
@@ -235,8 +235,8 @@ class Mahalanobis:
             )
         return _chunked_norm(x, x_o, lambda difference: difference @ whitener)
 
-    def recipe(self) -> dict[str, Any]:
-        """Plain numbers that rebuild the distance."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
         return {"name": "mahalanobis", "whitener": None if self.whitener is None else self.whitener.tolist()}
 
 
@@ -266,8 +266,8 @@ class UserDistance:
             raise ConfigError(f"distance is {values[row]} at row {row}; it must be a number >= 0", code="bad-setting")
         return values
 
-    def recipe(self) -> dict[str, Any]:
-        """A callable cannot be saved as plain numbers."""
+    def to_dict(self) -> dict[str, Any]:
+        """Refuse: a callable cannot be saved as plain numbers."""
         raise ConfigError(
             f"a posterior with the distance {getattr(self.function, '__name__', 'callable')!r} of your own"
             " cannot be saved",

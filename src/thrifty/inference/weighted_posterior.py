@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty import weights as w
 from thrifty.errors import DataError, InferenceError
+from thrifty.inference import archive
+from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks
 from thrifty.types import Array, frozen, rows
@@ -178,14 +179,17 @@ class WeightedPosterior:
 
     def save(self, path: str | Path) -> None:
         """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
-        from thrifty.inference.table_files import save
+        archive.write(path, *self.to_parts())
 
-        save(self, path)
-
-    def state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """A JSON recipe and plain arrays that rebuild the posterior."""
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon}
         return recipe, {k: getattr(self, k) for k in ("theta", "log_weights", "x_o", "low", "high", "index")}
+
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> WeightedPosterior:
+        """Rebuild the posterior from what `to_parts` returned."""
+        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], **arrays)
 
 
 def _short(values: Array) -> str:

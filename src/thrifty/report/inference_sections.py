@@ -13,7 +13,7 @@ from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import _held_out
 from thrifty.errors import DataError
-from thrifty.inference.neural.trained import load_posterior
+from thrifty.inference.saving import load_posterior
 from thrifty.report.content import Drawing, Grid, Section, clean, labels
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result, read_results

@@ -180,3 +180,19 @@ def test_writing_is_atomic_and_repeatable(tmp_path, rng):
     with pytest.raises(th.ThriftyError, match="cannot write") as caught:
         archive.write(tmp_path / "no" / "such", {"kind": "test"}, values)
     assert caught.value.code == "disk-problem"
+
+
+def test_an_ensemble_of_any_posteriors_is_drawn_from_saved_and_read(tmp_path, rng):
+    """Members need not be networks: two ABC posteriors mix, and come back from one file without torch."""
+    sims = simulations(400, rng)
+    method = th.ABC(PRIOR, quantile=0.2)
+    posterior = th.Ensemble(method, members=2).fit(sims)
+    single = method.fit(sims)
+    np.testing.assert_allclose(posterior.log_prob([[0.1]], [0.2]), single.log_prob([[0.1]], [0.2]))
+    assert posterior.draw(50, [0.2], seed=3).samples.shape == (50, 1) and posterior.curves == posterior.notes == ()
+    grid = np.linspace(-2, 2, 401)[:, None]
+    best = grid[np.argmax(posterior.log_prob(grid, [0.2])), 0]
+    assert abs(posterior.map([0.2])[0] - best) < 0.02
+    posterior.save(tmp_path / "p")
+    again = th.load_posterior(tmp_path / "p")
+    np.testing.assert_array_equal(again.sample(9, [0.2], seed=1), posterior.sample(9, [0.2], seed=1))

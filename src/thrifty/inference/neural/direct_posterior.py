@@ -7,19 +7,19 @@ the density is divided by the share inside. Under `correction="after"` draws are
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import InferenceError, warn
+from thrifty.errors import DataError, InferenceError, warn
+from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_far
-from thrifty.inference.maximum import maximise
-from thrifty.inference.neural.trained import Sampled, Trained
-from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.inference.neural.trained import NeuralPosterior, Trained
+from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
-from thrifty.types import Array, Prior, Weighting, rows
+from thrifty.proposals import weighting_from_dict
+from thrifty.types import Array, Weighting, rows
 from thrifty.weights import ess, resample_indices
 
 CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
@@ -29,7 +29,7 @@ POOR_LOCAL = 0.1  # local ESS below this share: one draw in ten counts
 
 
 @dataclass(frozen=True, eq=False)
-class DirectPosterior:
+class DirectPosterior(NeuralPosterior):
     """q(theta | x) from a network, restricted to the prior's support (NPE).
 
     Attributes:
@@ -39,30 +39,9 @@ class DirectPosterior:
         weighting: Known weights multiplied in after training (`correction="after"`), or None.
     """
 
-    prior: Prior
-    trained: Trained
     sets: bool = False
     weighting: Weighting | None = None
     _levels: dict[bytes, tuple[float, float]] = field(default_factory=dict, repr=False)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameter names."""
-        return self.prior.names
-
-    @property
-    def curve(self) -> TrainingCurve:
-        """The learning curve."""
-        return self.trained.curve
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the reader should know about the fit."""
-        return self.trained.notes
-
-    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
-        """Draw (n, p) from the posterior at x_o."""
-        return self.draw(n, x_o, seed).samples
 
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
         """Draw, with the acceptance and the local ESS.
@@ -75,7 +54,7 @@ class DirectPosterior:
         condition = self._condition(x_o, check=True)
         if self.weighting is None:
             theta, acceptance = self._inside(n, condition, seed)
-            return Sampled(theta, acceptance, 1.0, np.full(self.prior.dim, float(n)), np.ones(self.prior.dim))
+            return Sampled.independent(theta, acceptance)
         pool, acceptance = self._inside(max(OVERSAMPLING * n, LEVEL), condition, seed)
         log_weights = self.weighting.log_weight(pool)
         local = ess(log_weights) / len(pool)
@@ -112,11 +91,25 @@ class DirectPosterior:
         """Share of the network's mass at x_o inside the prior's support."""
         return self._level(self._condition(x_o, check=False))[1]
 
-    def save(self, path: str | Path) -> None:
-        """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it."""
-        from thrifty.inference.neural.posterior_files import save
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
+        recipe, arrays = self.trained.to_parts()
+        if self.weighting is not None and not hasattr(self.weighting, "to_dict"):
+            raise DataError(
+                f"the weights of correction='after' come from {type(self.weighting).__name__}, which has no to_dict",
+                code="code-not-saved",
+                fix="draw with th.CostAware or th.Mixture over th.fit_cost, or train with correction='weights'",
+            )
+        weighting = None if self.weighting is None else self.weighting.to_dict()  # type: ignore[attr-defined]
+        return recipe | {"sets": self.sets, "weighting": weighting, "valid": False}, arrays
 
-        save(self, path)
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> DirectPosterior:
+        """Rebuild the posterior from what `to_parts` returned and the user supplied."""
+        prior = supplied.choose_prior(recipe)
+        trained = Trained.from_parts(recipe, arrays, supplied, prior.dim)
+        weighting = None if recipe["weighting"] is None else weighting_from_dict(recipe["weighting"], prior)
+        return cls(prior, trained, sets=bool(recipe["sets"]), weighting=weighting)
 
     def _condition(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
         event = self.trained.frame.event

@@ -8,6 +8,7 @@ stream of torch is left as it was.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -191,6 +192,14 @@ class ValidNet(nn.Module):
     def log_prob(self, theta: Tensor) -> Tensor:
         """Log probability (b,) that a run at theta is valid."""
         return nn.functional.logsigmoid(self.logit(theta))
+
+
+def load_validity(arrays: Mapping[str, np.ndarray], features: int) -> ValidNet:
+    """Rebuild a `ValidNet` from the arrays that it was saved as."""
+    with seeded(0):
+        net = ValidNet(features)
+    net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
+    return net.eval()
 
 
 class SbiRatio(nn.Module):

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.inference import mcmc
+from thrifty.inference import archive, mcmc
+from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import check_draws, read_observations, warn_far
-from thrifty.inference.maximum import maximise
-from thrifty.inference.neural.trained import Sampled, Trained
-from thrifty.inference.neural.training_settings import TrainingCurve
+from thrifty.inference.neural.trained import NeuralPosterior, Trained
+from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
-from thrifty.types import Array, Prior, rows
+from thrifty.types import Array, rows
 
 
 @dataclass(frozen=True, eq=False)
-class PotentialPosterior:
+class PotentialPosterior(NeuralPosterior):
     """prior(theta) × learned likelihood of x_o (NLE), or likelihood up to a function of x (NRE).
 
     Several independent observations (r, *event) multiply their likelihoods.
@@ -30,29 +29,8 @@ class PotentialPosterior:
         valid: Network for log P(valid | theta), or None when runs do not fail.
     """
 
-    prior: Prior
-    trained: Trained
     valid: Any = field(default=None, repr=False)
     _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameter names."""
-        return self.prior.names
-
-    @property
-    def curve(self) -> TrainingCurve:
-        """The learning curve."""
-        return self.trained.curve
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the reader should know about the fit."""
-        return self.trained.notes
-
-    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
-        """Draw (n, p) from the posterior at x_o."""
-        return self.draw(n, x_o, seed).samples
 
     def draw(
         self,
@@ -105,11 +83,22 @@ class PotentialPosterior:
         best = theta[np.argsort(-self._density(theta, x))[:100]]
         return maximise(lambda t: self._density(t, x), best, BoxTransform.of(self.prior), rng=rng)
 
-    def save(self, path: str | Path) -> None:
-        """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it."""
-        from thrifty.inference.neural.posterior_files import save
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
+        recipe, arrays = self.trained.to_parts()
+        if self.valid is not None:
+            arrays |= {f"valid/{name}": value.numpy() for name, value in self.valid.state_dict().items()}
+        return recipe | {"sets": False, "weighting": None, "valid": self.valid is not None}, arrays
 
-        save(self, path)
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> PotentialPosterior:
+        """Rebuild the posterior from what `to_parts` returned and the user supplied."""
+        from thrifty.inference.neural.networks import load_validity
+
+        prior = supplied.choose_prior(recipe)
+        trained = Trained.from_parts(recipe, arrays, supplied, prior.dim)
+        valid = load_validity(archive.select(arrays, "valid/"), prior.dim) if recipe["valid"] else None
+        return cls(prior, trained, valid)
 
     def _observed(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
         x = read_observations(x_o, self.trained.frame.event)

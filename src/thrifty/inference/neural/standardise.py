@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from thrifty.errors import DataError
+from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, frozen
 
@@ -138,6 +140,48 @@ class Frame:
         """Shape of one output as the network sees it."""
         return self.event if self.shaped else (len(self.x.centre) * (1 if self.scores is None else 2),)
 
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the frame."""
+        arrays = {"box_low": self.box.low, "box_high": self.box.high, "keep": self.keep}
+        arrays |= {"theta_centre": self.theta.centre, "theta_scale": self.theta.scale}
+        arrays |= {"x_centre": self.x.centre, "x_scale": self.x.scale}
+        if self.scores is not None:
+            arrays |= {"knots": self.scores.knots, "scores": self.scores.values}
+        return {"event": list(self.event), "shaped": self.shaped}, arrays
+
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, dim: int) -> Frame:
+        """Rebuild the frame from what `to_parts` returned, after checking every shape."""
+        event, keep = tuple(int(n) for n in recipe["event"]), arrays["keep"]
+        if keep.dtype != np.bool_ or keep.shape != (int(np.prod(event)),):
+            raise DataError(f"frame keep has type {keep.dtype} and shape {keep.shape}", code="bad-file")
+        k = int(keep.sum())
+        scores = Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None
+        if scores is not None and not scores.knots.shape == scores.values.shape == (k, KNOTS):
+            raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(k, KNOTS)}", code="bad-file")
+        for label in ("box_low", "box_high"):
+            _check_column(arrays, label, dim)
+        return cls(
+            box=BoxTransform(arrays["box_low"], arrays["box_high"]),
+            theta=Affine(*(_check_column(arrays, f"theta_{label}", dim) for label in ("centre", "scale"))),
+            x=Affine(*(_check_column(arrays, f"x_{label}", k) for label in ("centre", "scale"))),
+            keep=keep,
+            event=event,
+            shaped=bool(recipe["shaped"]),
+            scores=scores,
+        )
+
+
+def _check_column(arrays: Arrays, label: str, size: int) -> Array:
+    """Return an array of the frame; centres and scales must be finite, scales positive."""
+    values = arrays[label]
+    if values.shape != (size,):
+        raise DataError(f"frame {label} has shape {values.shape}, expected {(size,)}", code="bad-file")
+    bounds = label.startswith("box")
+    if not bounds and (not np.isfinite(values).all() or (label.endswith("scale") and not (values > 0).all())):
+        raise DataError(f"frame {label} holds impossible numbers: {values.tolist()}"[:200], code="bad-file")
+    return values
+
 
 def measure_frame(
     theta: Array,
@@ -161,8 +205,3 @@ def measure_frame(
         shaped=shaped,
         scores=Scores.of(flat, log_weights) if scores and not shaped else None,
     )
-
-
-def free_box(dim: int) -> BoxTransform:
-    """No bounds at all."""
-    return BoxTransform(np.full(dim, -np.inf), np.full(dim, np.inf))

@@ -1,50 +1,39 @@
-"""What posteriors are made of, and `load_posterior`.
+"""What the neural posteriors of NPE, NLE and NRE share: the trained network, its files, and the common methods.
 
-Neural methods return `inference.direct.DirectPosterior` (NPE), `inference.potential.PotentialPosterior` (NLE, NRE) or
-`inference.ensemble.EnsemblePosterior`: all with `sample(n, x_o, seed)`, `draw` (the same with its quality),
-`log_prob(theta, x_o)`, `map(x_o)` and `save(path)`. Torch is loaded by use.
+    recipe   {"method", "network", "embedding", "event", "shaped", "reach", "curve", "notes", …}
+    arrays   "net/…" the network's numbers, "frame/…" the standardisation, "reach/…" where the simulations lie
+
+A network is built from its recipe only after the sizes in the recipe were compared with the arrays in the file. Torch
+is loaded by use.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.errors import DataError
+from thrifty.inference import archive
+from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import Reach
+from thrifty.inference.neural import recipes
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training_settings import TrainingCurve
-from thrifty.types import Array
+from thrifty.inference.posterior_draws import Sampled
+from thrifty.priors.prior_dict import prior_to_dict
+from thrifty.types import Array, Prior
 
-if TYPE_CHECKING:
-    from thrifty.types import Posterior
-
-
-@dataclass(frozen=True)
-class Sampled:
-    """Posterior draws and how they came about.
-
-    Attributes:
-        samples: Draws (n, p).
-        acceptance: Share of network draws inside the prior's support, or of accepted moves.
-        local_ess: Effective share of network draws under the weights (`correction="after"`), else 1.
-        ess: Effective draws (p,) of a Markov chain; n for independent draws.
-        rhat: Convergence ratio (p,) of a Markov chain; 1 for independent draws.
-    """
-
-    samples: Array
-    acceptance: float
-    local_ess: float
-    ess: Array
-    rhat: Array
+_REACH = ("low", "high", "scale", "near")
+_HEAD_START = "shift.place.knots"  # the array by which a network with a head start is known
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A trained network, what it was made of and how to speak to it."""
+    """A trained network, its settings, and how numbers are standardised for it."""
 
     method: Literal["npe", "nle", "nre"]
     net: Any = field(repr=False)
@@ -56,23 +45,148 @@ class Trained:
     notes: tuple[str, ...] = ()
     kept: npt.NDArray[np.int64] | None = field(default=None, repr=False)  # fingerprints of runs that did not train it
 
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the network."""
+        shape, arrays = self.frame.to_parts()
+        arrays = {f"frame/{label}": values for label, values in arrays.items()}
+        arrays |= {f"reach/{label}": getattr(self.reach, label) for label in _REACH}
+        arrays |= {f"net/{name}": value.numpy() for name, value in self.net.state_dict().items()}
+        if self.kept is not None:
+            arrays |= {"kept/theta": self.kept}
+        return {
+            "shift": getattr(self.net, "shift", None) is not None,
+            "method": self.method,
+            "network": _describe(self.network),
+            "embedding": None if self.embedding is None else _describe(self.embedding),
+            **shape,
+            "reach": {"n": self.reach.n, "spacing": self.reach.spacing},
+            "curve": asdict(self.curve),
+            "notes": list(self.notes),
+        }, arrays
 
-def load_posterior(path: str | Path, *, prior: Any = None, network: Any = None, embedding: Any = None) -> Posterior:
-    """Read a posterior that `save` wrote; nothing in the file is executed.
+    @classmethod
+    def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied, dim: int) -> Trained:
+        """Rebuild the network from what `to_parts` returned, for a prior of `dim` parameters."""
+        frame = Frame.from_parts(recipe, archive.select(arrays, "frame/"), dim)
+        network = _choose(recipe["network"], supplied.network, "network")
+        embedding = recipe["embedding"]
+        embedding = None if embedding is None else _choose(embedding, supplied.embedding, "embedding")
+        numbers = archive.select(arrays, "net/")
+        if recipe.get("shift", _HEAD_START in numbers) != (_HEAD_START in numbers):
+            raise DataError("the numbers of the head start are missing", code="bad-file")
+        reach = recipe["reach"]
+        curve = recipe["curve"]
+        losses = {label: tuple(map(float, curve[label])) for label in ("train", "validation")}
+        return cls(
+            method=recipe["method"],
+            net=_rebuild_network(recipe["method"], network, embedding, frame, numbers),
+            network=network,
+            embedding=embedding,
+            frame=frame,
+            reach=Reach(int(reach["n"]), **archive.select(arrays, "reach/"), spacing=float(reach["spacing"])),
+            curve=TrainingCurve(**{**curve, **losses}),
+            notes=tuple("".join(ch for ch in str(note) if ch.isprintable()) for note in recipe["notes"]),
+            kept=arrays.get("kept/theta"),  # older files have none: then diagnose names the runs that it used
+        )
 
-    Args:
-        path: The file.
-        prior: The prior, needed when it could not be written as plain numbers.
-        network: The sbi builder, needed when the network was sbi's.
-        embedding: The module, needed when the embedding was the user's own.
 
-    Raises:
-        DataError: bad-file, newer-version, or code-not-saved where something must be given.
-    """
-    from thrifty.inference import table_files
+@dataclass(frozen=True, eq=False)
+class NeuralPosterior:
+    """What every neural posterior offers; subclasses add `draw`, `log_prob`, `map` and the parts of their file."""
 
-    if table_files.kind_of(Path(path)) in table_files.KINDS:  # ABC and its kin: no torch needed
-        return table_files.load(Path(path), prior=prior)
-    from thrifty.inference.neural.posterior_files import load
+    prior: Prior
+    trained: Trained
 
-    return load(Path(path), prior=prior, network=network, embedding=embedding)
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return self.prior.names
+
+    @property
+    def curve(self) -> TrainingCurve:
+        """The learning curve."""
+        return self.trained.curve
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about the fit."""
+        return self.trained.notes
+
+    def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
+        """Draw, with figures that say how far to trust the draws."""
+        raise NotImplementedError
+
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
+        raise NotImplementedError
+
+    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (n, p) from the posterior at x_o."""
+        return self.draw(n, x_o, seed).samples
+
+    def save(self, path: str | Path) -> None:
+        """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it.
+
+        Raises:
+            ThriftyError: code-not-saved where its weighting is a function without numbers; disk-problem.
+        """
+        archive.write_members(path, [self.to_parts()], prior=prior_to_dict(self.prior), ensemble=False)
+
+
+def _describe(recipe: Any) -> dict[str, Any]:
+    """Return a recipe's numbers; for a user's own module or builder only its type, to be passed again on loading."""
+    return recipes.to_dict(recipe) if recipes.is_recipe(recipe) else {"kind": "own", "type": type(recipe).__name__}
+
+
+def _choose(values: dict[str, Any], own: Any, label: str) -> Any:
+    """Return the recipe in the file, or the user's own object where the file names one."""
+    if values.get("kind") != "own":
+        return recipes.from_dict(values)
+    if own is None:
+        kind = "".join(ch for ch in str(values.get("type")) if ch.isprintable())[:60]
+        raise DataError(
+            f"this posterior was trained with a {label} of your own ({kind})",
+            code="code-not-saved",
+            why="its code is not in the file, and loading executes nothing",
+            fix=f"th.load_posterior(path, {label}=...) with the same object",
+        )
+    return own
+
+
+def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, arrays: Arrays) -> Any:
+    """Build the network from its recipe, after comparing its size with the numbers in the file."""
+    import torch
+
+    from thrifty.inference.neural.embeddings import build_embedding
+    from thrifty.inference.neural.head_start import Shift
+    from thrifty.inference.neural.networks import build_density, build_ratio
+    from thrifty.inference.neural.torch_state import seeded
+
+    p, seen = len(frame.box.low), frame.inputs
+    stored = sum(values.size for values in arrays.values())
+    width = int(np.prod(seen))
+    features, context = (width, p) if method == "nle" else (p, width)
+    if recipes.is_recipe(embedding):
+        _check_size(embedding.numbers(seen), stored)
+        context = embedding.features
+    if recipes.is_recipe(network):
+        _check_size(network.numbers(features, context), stored)
+    with seeded(0):
+        theta, x = torch.zeros(2, p), torch.zeros(2, *seen)
+        theta[1], x[1] = 1.0, 1.0  # sbi's builders standardise: two equal rows would divide by zero
+        if method == "nle":
+            net = build_density(network, x, theta, context=p, likelihood=True)
+        else:
+            module, context = build_embedding(embedding, seen)
+            shown = x[:, None] if isinstance(embedding, recipes.SetEmbedding) else x
+            build = build_ratio if method == "nre" else build_density
+            net = build(network, theta, shown, context=context, embedding=module)
+    if method == "npe" and _HEAD_START in arrays:
+        net.shift = Shift(len(arrays[_HEAD_START]), p)
+    net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
+    return net.eval()
+
+
+def _check_size(wanted: int, stored: int) -> None:
+    if wanted > 4 * stored + 1000:  # the estimate is rough; masks and buffers add to what is stored
+        raise DataError(f"the recipe asks for about {wanted} numbers, the file holds {stored}", code="bad-file")

@@ -1,0 +1,75 @@
+"""Load a saved posterior of any method: the kind written in the file chooses the class that rebuilds it.
+
+Nothing in a file is executed: the classes are those listed here, and what was code of the user's own (a prior, an sbi
+network, an embedding) must be passed again. Torch is loaded for neural posteriors only.
+
+    kind         "weighted", "abc", "synthetic-likelihood", "scoring-rule", or
+    "posterior"  a list of members, "0/…", "1/…": one neural posterior, or an ensemble of posteriors of any method
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from thrifty.errors import DataError, ThriftyError
+from thrifty.inference import archive
+from thrifty.inference.abc import ABCPosterior
+from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.ensemble import EnsemblePosterior
+from thrifty.inference.scoring_rule import load_scoring_rule
+from thrifty.inference.synthetic_likelihood import load_synthetic_likelihood
+from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.types import Posterior
+
+_DAMAGE = (KeyError, OverflowError, TypeError, IndexError, AttributeError, RuntimeError, ValueError)
+
+
+def load_posterior(path: str | Path, *, prior: Any = None, network: Any = None, embedding: Any = None) -> Posterior:
+    """Read a posterior that `save` wrote; nothing in the file is executed.
+
+    Args:
+        path: The file.
+        prior: The prior, needed when it could not be written as plain numbers.
+        network: The sbi builder, needed when the network was sbi's.
+        embedding: The module, needed when the embedding was the user's own.
+
+    Raises:
+        DataError: bad-file, newer-version, or code-not-saved where something must be passed.
+    """
+    recipe, arrays = archive.read(Path(path), *_READERS)
+    try:
+        return _READERS[recipe["kind"]](recipe, arrays, Supplied(prior, network, embedding))
+    except _DAMAGE as error:
+        if isinstance(error, ThriftyError):
+            raise
+        raise DataError(f"{path} is damaged: {type(error).__name__} {error}"[:300], code="bad-file") from None
+
+
+def _load_members(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> Any:
+    members = []
+    for i, values in enumerate(recipe["members"]):
+        load = _READERS[values["kind"]] if "kind" in values else _load_neural
+        members.append(load({"prior": recipe["prior"], **values}, archive.select(arrays, f"{i}/"), supplied))
+    return EnsemblePosterior(tuple(members)) if recipe["ensemble"] else members[0]
+
+
+def _load_neural(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> Any:
+    """Rebuild one neural posterior: the only place where a module of this folder imports from `neural`."""
+    from thrifty.inference.neural.direct_posterior import DirectPosterior
+    from thrifty.inference.neural.potential_posterior import PotentialPosterior
+    from thrifty.inference.neural.training_settings import require_neural
+
+    require_neural()
+    kind = DirectPosterior if recipe["method"] == "npe" else PotentialPosterior
+    return kind.from_parts(recipe, arrays, supplied)
+
+
+_READERS: dict[str, Callable[[Recipe, Arrays, Supplied], Any]] = {
+    "weighted": WeightedPosterior.from_parts,
+    "abc": ABCPosterior.from_parts,
+    "synthetic-likelihood": load_synthetic_likelihood,
+    "scoring-rule": load_scoring_rule,
+    "posterior": _load_members,
+}
