@@ -3,8 +3,8 @@
     python studies/seconds.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
 
 The compiled kernels run in microseconds, most of them start-up; the paper's simulators are interpreted. Here the same
-algorithms run as plain Python (`benchmarks/oracles.py`): 200 timed runs teach the cost in CPU seconds, n runs are drawn
-from each proposal and timed too. Nothing is counted or chosen: cost is what the clock says, start-up included.
+algorithms run as plain Python (`tests/models/oracles.py`): 200 timed runs teach the cost in CPU seconds, n runs are
+drawn from each proposal and timed too. Nothing is counted or chosen: cost is what the clock says, start-up included.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def work(task: Task, folder: Path) -> list[Value]:
 @cache
 def oracles() -> Any:
     """The plain loops, loaded by their path: their folder has names of its own."""
-    loader = SourceFileLoader("oracles", str(ROOT / "benchmarks" / "oracles.py"))
+    loader = SourceFileLoader("oracles", str(ROOT / "tests" / "models" / "oracles.py"))
     module = ModuleType("oracles")
     loader.exec_module(module)
     return module

@@ -13,8 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def study(monkeypatch):
-    """Load a study by name."""
-    monkeypatch.syspath_prepend(str(ROOT / "studies"))
+    """Load a study by name, or the tool that writes their page."""
+    for folder in ("tools", "studies"):
+        monkeypatch.syspath_prepend(str(ROOT / folder))
     return import_module
 
 
@@ -36,4 +37,4 @@ def quick(study, tmp_path, capsys):
 def _forget():
     """Leave no study on the path for other tests."""
     yield
-    sys.path[:] = [entry for entry in sys.path if entry != str(ROOT / "studies")]
+    sys.path[:] = [entry for entry in sys.path if entry not in (str(ROOT / "studies"), str(ROOT / "tools"))]

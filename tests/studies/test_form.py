@@ -209,7 +209,7 @@ def test_bad_options_are_refused_before_anything_starts(tmp_path, study, options
 
 def test_every_study_has_the_form(study):
     """One docstring line first, a main, tasks for both sizes that differ, all settings plain numbers."""
-    page = study("page")
+    page = study("reproduction_page")
     for name in page.SECTIONS:
         module = study(name)
         first = (module.__doc__ or "").splitlines()[0]
@@ -224,10 +224,10 @@ def test_every_study_has_the_form(study):
 
 
 def test_the_page_is_what_its_records_make(study):
-    page = study("page")
+    page = study("reproduction_page")
     found = page.records()
     assert found, "records of full runs are kept with the code"
-    assert (ROOT / "docs" / "reproduction.md").read_text() == page.page(found), "run python studies/page.py"
+    assert (ROOT / "docs" / "reproduction.md").read_text() == page.page(found), "run python tools/reproduction_page.py"
     for name, record in found.items():
         assert record["size"] == "full" and record["study"] == name and record["seeds"] >= 1
         figure = ROOT / "docs" / page.FIGURES / f"{name}.png"
@@ -236,5 +236,5 @@ def test_the_page_is_what_its_records_make(study):
 
 
 def test_the_whole_set_fits_into_six_hours_on_two_cores(study):
-    page = study("page")
+    page = study("reproduction_page")
     assert sum(page.hours(name, record) for name, record in page.records().items()) < 12

@@ -1,7 +1,7 @@
 """Write docs/reproduction.md from the records of full runs under studies/results.
 
-    python studies/page.py                        # the page, from the records kept with the code
-    python studies/page.py --take runs/studies    # first copy records and figures of full runs from there
+    python tools/reproduction_page.py                        # the page, from the records kept with the code
+    python tools/reproduction_page.py --take runs/studies    # first copy records and figures of full runs from there
 
 Every number on the page comes from a record or, for the paper's own, from the study that cites it.
 """
@@ -11,10 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+
 from claims import claims, sir_claims
 from common import ROOT, Record, column, kind, pick, table
 
@@ -36,9 +40,10 @@ SECTIONS = {  # study -> heading, and what is asked for
 }
 HEAD = """# The paper, reproduced and gone past
 
-This page is made by `studies/page.py` from the records of full runs in `studies/results`; no number of ours is typed
-in. Repeat any of it with `thrifty reproduce NAME --full` (or `python studies/NAME.py --full`); `--quick` takes a minute
-or two. A killed run goes on where it stopped. The paper's figures are those of its tables, cited in each study.
+This page is made by `tools/reproduction_page.py` from the records of full runs in `studies/results`; no number of ours
+is typed in. Repeat any of it with `thrifty reproduce NAME --full` (or `python studies/NAME.py --full`); `--quick` takes
+a minute or two. A killed run goes on where it stopped. The paper's figures are those of its tables; each study cites
+them.
 
 Cost is the count of operations that a run did plus a start-up (see `studies/epidemics.py`), the same on every machine;
 columns "CPU s" are seconds, on the machine named below, of the compiled models or, where it says so, of plain Python

@@ -1,6 +1,6 @@
 """The picture of the README: where runs are expensive, where thrifty draws, and what each penalty is worth.
 
-python studies/readme_picture.py [docs/figures/overview.png]
+python tools/readme_picture.py [docs/figures/overview.png]
 """
 
 from __future__ import annotations
