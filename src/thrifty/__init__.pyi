@@ -68,10 +68,11 @@ from thrifty.runner.engines.inline import Inline as Inline
 from thrifty.runner.engines.processes import Processes as Processes
 from thrifty.sequential.smc_abc import SMCABC as SMCABC
 from thrifty.study.study import Study as Study, infer as infer
-from thrifty.tables.draws import Draws as Draws, Output as Output
+from thrifty.tables.draws import Draws as Draws
 from thrifty.tables.reweight import reweight as reweight
 from thrifty.tables.simulations import Simulations as Simulations
 from thrifty.tradeoff import Tradeoff as Tradeoff, tradeoff as tradeoff
+from thrifty.types import Output as Output
 from thrifty.version import __version__ as __version__
 from thrifty.weights import (
     Estimate as Estimate,

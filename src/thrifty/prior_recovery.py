@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, SelfCheckError, warn
 from thrifty.priors import as_prior
-from thrifty.tables.draws import Draws
-from thrifty.types import Array, Prior, Proposal
+from thrifty.tables.draws import Draws, Proposal
+from thrifty.types import Array, Prior
 from thrifty.weights import ess, normalise
 
 _ENOUGH = 500  # effective draws below which the Kolmogorov distance of weighted draws is not to be trusted

@@ -1,30 +1,29 @@
-"""What users bring: anything with these methods will do.
+"""Arrays, what a simulator returns, and what users bring: any object with the methods of a protocol will do.
 
-Reading arrays: tables of numbers, log weights and names, checked once and frozen.
+The module stands below every other one except `errors`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import DataError, WeightError
-
-if TYPE_CHECKING:  # pragma: no cover
-    from thrifty.tables.draws import Draws
-
+from thrifty.errors import DataError
 
 Array = npt.NDArray[np.float64]
+Status = Literal["ok", "invalid", "error", "crashed", "timeout", "pending"]
+STATUSES: tuple[Status, ...] = ("ok", "invalid", "error", "crashed", "timeout", "pending")
 
 
-def rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> Array:
+def as_rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> Array:
     """Read values as a float table (n, p); a vector is one column, or one row of `dim` > 1.
 
     Example:
-        >>> rows([1, 2, 3]).shape, rows([1, 2, 3], dim=3).shape
+        >>> as_rows([1, 2, 3]).shape, as_rows([1, 2, 3], dim=3).shape
         ((3, 1), (1, 3))
     """
     try:
@@ -48,64 +47,15 @@ def rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> 
     return table
 
 
-def frozen(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-    """A read-only copy: tables never change under their owner."""
+def freeze(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+    """Copy into a read-only array, so that a table never changes under its owner."""
     copy = np.array(array, dtype=dtype)
     copy.setflags(write=False)
     return copy
 
 
-def checked_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
-    """Log weights (n,), frozen: zeros when left out, never NaN or +inf, not all -inf."""
-    if log_weights is None:
-        return frozen(np.zeros(n))
-    try:
-        values = np.asarray(log_weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise WeightError(f"log_weights are not numbers: {log_weights!r:.60}", code="bad-weights") from None
-    if values.shape != (n,):
-        raise WeightError(
-            f"log_weights has shape {values.shape}, expected ({n},)",
-            code="bad-weights",
-            fix="one log weight per row of theta",
-        )
-    bad = np.isnan(values) | (values == np.inf)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise WeightError(
-            f"log_weights: {int(bad.sum())} of {n} values are NaN or +inf (first at row {row}: {values[row]})",
-            code="bad-weights",
-            why="one such weight decides the whole posterior",
-            fix="use the log_weights that came with the draws; -inf means weight zero",
-        )
-    if n and not np.isfinite(values).any():
-        raise WeightError("log_weights are all -inf: every weight is zero", code="bad-weights")
-    return frozen(values)
-
-
-def log_of_weights(weights: npt.ArrayLike) -> Array:
-    """Logarithms of linear weights, which must not be negative or NaN."""
-    try:
-        values = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise WeightError(f"weights are not numbers: {weights!r:.60}", code="bad-weights") from None
-    if values.ndim != 1:
-        raise WeightError(f"weights have shape {values.shape}, expected one per row of theta", code="bad-weights")
-    bad = ~(values >= 0)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        kind = "NaN" if np.isnan(values[row]) else "negative"
-        raise WeightError(
-            f"weights: {int(bad.sum())} of {values.size} values are negative or NaN"
-            f" (first {kind} at row {row}: {values[row]:g})",
-            code="bad-weights",
-        )
-    with np.errstate(divide="ignore"):
-        return np.log(values)
-
-
-def checked_names(names: Sequence[str], count: int, label: str) -> tuple[str, ...]:
-    """Names as a tuple: none twice, and as many as columns or none at all."""
+def as_names(names: Sequence[str], count: int, label: str) -> tuple[str, ...]:
+    """Read names as a tuple: none twice, and as many as columns or none at all."""
     if isinstance(names, str):
         names = (names,)
     names = tuple(str(name) for name in names)
@@ -114,6 +64,23 @@ def checked_names(names: Sequence[str], count: int, label: str) -> tuple[str, ..
     if names and len(names) != count:
         raise DataError(f"{len(names)} {label} for {count} columns: {', '.join(names)}", code="bad-name")
     return names
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a simulator may return instead of numbers: its output and the cost that it counted itself.
+
+    Attributes:
+        x: Numbers, or an array of them.
+        cost: Cost of this run in the simulator's own unit (events, euros, bytes); None leaves it to the clock.
+
+    Example:
+        >>> Output([1.0, 2.0], cost=17).cost
+        17
+    """
+
+    x: Any
+    cost: float | None = None
 
 
 @runtime_checkable
@@ -176,19 +143,6 @@ class Weighting(Protocol):
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Log of prior over proposal density at each row, up to a constant."""
-        ...
-
-
-class Proposal(Weighting, Protocol):
-    """A weighting that can also be sampled."""
-
-    @property
-    def prior(self) -> Prior:
-        """The distribution that the weights restore."""
-        ...
-
-    def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
-        """Draw n weighted parameters."""
         ...
 
 

@@ -13,18 +13,52 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, WeightError
-from thrifty.types import Array
+from thrifty.types import Array, freeze
 
 
-def _checked(log_weights: npt.ArrayLike) -> Array:
+def as_log_weights(log_weights: npt.ArrayLike | None, n: int) -> Array:
+    """Read the log weights of n rows, read-only: zeros when left out, never NaN or +inf, not all -inf."""
+    if log_weights is None:
+        return freeze(np.zeros(n))
+    values = _as_numbers(log_weights, "log_weights")
+    if values.shape != (n,):
+        raise WeightError(
+            f"log_weights has shape {values.shape}, expected ({n},)",
+            code="bad-weights",
+            fix="one log weight per row of theta",
+        )
+    _check_log_weights(values)
+    return freeze(values)
+
+
+def to_log_weights(weights: npt.ArrayLike) -> Array:
+    """Take the logarithm of linear weights, which must not be negative or NaN."""
+    values = _as_numbers(weights, "weights")
+    if values.ndim != 1:
+        raise WeightError(f"weights have shape {values.shape}, expected one per row of theta", code="bad-weights")
+    bad = ~(values >= 0)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        kind = "NaN" if np.isnan(values[row]) else "negative"
+        raise WeightError(
+            f"weights: {int(bad.sum())} of {values.size} values are negative or NaN"
+            f" (first {kind} at row {row}: {values[row]:g})",
+            code="bad-weights",
+        )
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _as_numbers(values: npt.ArrayLike, label: str) -> Array:
     try:
-        values = np.asarray(log_weights, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise WeightError(
-            f"log_weights are not numbers: {log_weights!r:.60}", code="bad-weights", fix="pass draws.log_weights"
+            f"{label} are not numbers: {values!r:.60}", code="bad-weights", fix="pass draws.log_weights"
         ) from None
-    if values.ndim != 1 or values.size == 0:
-        raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="bad-weights")
+
+
+def _check_log_weights(values: Array) -> None:
     bad = np.isnan(values) | (values == np.inf)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -32,9 +66,18 @@ def _checked(log_weights: npt.ArrayLike) -> Array:
             f"log_weights: {int(bad.sum())} of {values.size} values are NaN or +inf"
             f" (first at row {row}: {values[row]})",
             code="bad-weights",
+            why="one such weight decides the whole posterior",
+            fix="use the log_weights that came with the draws; -inf means weight zero",
         )
-    if values.max() == -np.inf:
-        raise WeightError("all weights are zero", code="bad-weights")
+    if values.size and values.max() == -np.inf:
+        raise WeightError("all weights are zero: log_weights are all -inf", code="bad-weights")
+
+
+def _as_vector(log_weights: npt.ArrayLike) -> Array:
+    values = _as_numbers(log_weights, "log_weights")
+    if values.ndim != 1 or values.size == 0:
+        raise WeightError(f"log_weights must be a non-empty vector, got shape {values.shape}", code="bad-weights")
+    _check_log_weights(values)
     return values
 
 
@@ -45,7 +88,7 @@ def normalise(log_weights: npt.ArrayLike) -> Array:
         >>> normalise([0.0, np.log(3.0)]).round(12).tolist()
         [0.25, 0.75]
     """
-    values = _checked(log_weights)
+    values = _as_vector(log_weights)
     weights = np.exp(values - values.max())
     return weights / weights.sum()
 
@@ -57,20 +100,20 @@ def ess(log_weights: npt.ArrayLike) -> float:
         >>> ess([0.0, 0.0, 0.0])
         3.0
     """
-    values = _checked(log_weights)
+    values = _as_vector(log_weights)
     weights = np.exp(values - values.max())
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
 def mean(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
     """Weighted mean over the first axis."""
-    weights, table = _aligned(values, log_weights)
+    weights, table = _align(values, log_weights)
     return np.tensordot(weights, table, axes=1)
 
 
 def covariance(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
     """Weighted covariance (p, p) of a table (n, p), unbiased for equal weights."""
-    weights, table = _aligned(values, log_weights)
+    weights, table = _align(values, log_weights)
     table = table[:, None] if table.ndim == 1 else table
     centred = table - weights @ table
     share = 1 - np.sum(weights**2)
@@ -83,7 +126,7 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
     The inverse of the weighted distribution function, interpolated between midpoints, so that
     equal weights give Hazen's quantiles.
     """
-    weights, table = _aligned(values, log_weights)
+    weights, table = _align(values, log_weights)
     if np.isnan(table).any():
         raise DataError(
             "quantiles of values that hold NaN", code="bad-array", fix="drop failed runs first: sims.valid()"
@@ -104,7 +147,7 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
 
 def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
     """Weighted distribution function of a vector of values, evaluated at points `at`."""
-    weights, column = _aligned(values, log_weights)
+    weights, column = _align(values, log_weights)
     order = np.argsort(column, kind="stable")
     steps = np.concatenate([[0.0], np.cumsum(weights[order])])
     return np.minimum(steps[np.searchsorted(column[order], np.asarray(at), side="right")], 1.0)
@@ -149,7 +192,7 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
     (Vehtari et al. 2024) by the estimator of Zhang and Stephens (2009), drawn to 0.5 by a weak prior
     as is usual for small tails. Bounded weights give a negative value; equal weights give -inf.
     """
-    values = np.sort(_checked(log_weights))
+    values = np.sort(_as_vector(log_weights))
     n = len(values)
     tail = int(min(0.2 * n, 3 * np.sqrt(n)))
     if tail < 5:
@@ -205,7 +248,7 @@ def estimate(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Estimate:
         >>> float(result.mean), result.ess
         (2.0, 2.0)
     """
-    weights, table = _aligned(values, log_weights)
+    weights, table = _align(values, log_weights)
     centre = np.tensordot(weights, table, axes=1)
     spread = (table - centre) ** 2
     plain = np.tensordot(weights, spread, axes=1) / len(weights)
@@ -219,7 +262,7 @@ def estimate(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Estimate:
     )
 
 
-def _aligned(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> tuple[Array, Array]:
+def _align(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> tuple[Array, Array]:
     weights, table = normalise(log_weights), np.asarray(values, dtype=np.float64)
     if table.ndim == 0 or len(table) != len(weights):
         raise WeightError(f"{len(weights)} weights for values of shape {table.shape}", code="bad-weights")

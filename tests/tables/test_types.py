@@ -7,7 +7,7 @@ import pytest
 
 import thrifty as th
 from thrifty.errors import DataError, WeightError
-from thrifty.types import rows
+from thrifty.types import as_rows
 
 
 def test_draws_are_frozen_and_sliced():
@@ -93,11 +93,11 @@ def test_bad_tables(case: str):
 
 
 def test_rows_reads_vectors_as_meant():
-    assert rows(3.0).shape == (1, 1)
-    assert rows([1.0, 2.0], dim=1).shape == (2, 1)
-    assert rows([1.0, 2.0], dim=2).shape == (1, 2)
+    assert as_rows(3.0).shape == (1, 1)
+    assert as_rows([1.0, 2.0], dim=1).shape == (2, 1)
+    assert as_rows([1.0, 2.0], dim=2).shape == (1, 2)
     with pytest.raises(DataError, match="expected \\(n, 3\\)"):
-        rows([1.0, 2.0], dim=3)
+        as_rows([1.0, 2.0], dim=3)
 
 
 def test_errors_survive_a_pickle_and_say_all():

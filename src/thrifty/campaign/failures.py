@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, rows
+from thrifty.types import Array, as_rows
 
 FLOOR = 0.05  # a run may stand for at most twenty: beyond that one lucky run decides
 RIDGE = 1.0
@@ -43,7 +43,7 @@ class FinishModel:
     @classmethod
     def fit(cls, theta: npt.ArrayLike, finished: npt.ArrayLike) -> FinishModel:
         """Fit to parameters (n, p) and whether each run finished (n,)."""
-        theta, finished = rows(theta), np.asarray(finished, dtype=bool)
+        theta, finished = as_rows(theta), np.asarray(finished, dtype=bool)
         centre, scale = theta.mean(0), np.maximum(theta.std(0), 1e-300)
         features = _features((theta - centre) / scale)
         coefficients = np.zeros(features.shape[1])
@@ -60,7 +60,9 @@ class FinishModel:
 
     def __call__(self, theta: npt.ArrayLike) -> Array:
         """P(finish | theta), (n,)."""
-        return _sigmoid(_features((rows(theta, dim=len(self.centre)) - self.centre) / self.scale) @ self.coefficients)
+        return _sigmoid(
+            _features((as_rows(theta, dim=len(self.centre)) - self.centre) / self.scale) @ self.coefficients
+        )
 
 
 def _features(t: Array) -> Array:

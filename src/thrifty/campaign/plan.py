@@ -15,7 +15,7 @@ from thrifty.costs import FittedCost, fit_cost
 from thrifty.errors import CostError, SelfCheckError
 from thrifty.penalties import Penalty, Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
-from thrifty.proposals import CostAware, Mixture, priced
+from thrifty.proposals import CostAware, Mixture, evaluate_cost
 from thrifty.runner.progress import amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Cost, Prior
@@ -94,7 +94,7 @@ def frozen(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
             fix="cost=th.fit_cost(theta, cost)",
         )
     theta = np.asarray(prior.sample(TABULATED, np.random.default_rng(0)), dtype=np.float64)
-    return fit_cost(theta, priced(cost, theta), unit=unit)
+    return fit_cost(theta, evaluate_cost(cost, theta), unit=unit)
 
 
 def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tuple[CostAware | None, Tradeoff]:

@@ -19,7 +19,7 @@ import numpy as np
 from thrifty.cli.config_errors import Problems
 from thrifty.errors import PriorError, ThriftyError
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
-from thrifty.priors.families import checked_names
+from thrifty.priors.families import as_parameter_names
 from thrifty.types import Prior
 
 _OWN: dict[str, tuple[type, tuple[str, str]]] = {
@@ -66,7 +66,7 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
     where = f"prior.{name}"
     before = len(problems.errors)
     with problems.at(where):
-        checked_names([name], 1)
+        as_parameter_names([name], 1)
     if not isinstance(values, dict):
         problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=f"{name} = {EXAMPLE}")
         return None

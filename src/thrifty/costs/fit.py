@@ -23,7 +23,7 @@ import numpy.typing as npt
 from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
 from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.errors import CostError, warn
-from thrifty.types import Array, rows
+from thrifty.types import Array, as_rows
 
 FORMAT = 1
 _OUTLIER = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
@@ -89,7 +89,7 @@ class FittedCost:
 
     def __call__(self, theta: npt.ArrayLike) -> Array:
         """Expected cost of each row (n,), positive and finite."""
-        theta = rows(theta, dim=len(self.log_fit.scaling.centre))
+        theta = as_rows(theta, dim=len(self.log_fit.scaling.centre))
         out = np.empty(len(theta))
         for start in range(0, len(theta), _CHUNK):
             part = theta[start : start + _CHUNK]
@@ -187,7 +187,7 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
 
 
 def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
-    table = rows(theta)
+    table = as_rows(theta)
     try:
         costs = np.asarray(seconds, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -18,7 +18,7 @@ from scipy.linalg import cho_solve, solve_triangular
 
 from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 
 EXACT = 400  # rows up to which every one is a centre: above, the cubic cost of the likelihood is felt
 _CHUNK = 512  # rows per kernel block: 512 x 200 float32 stays in the second-level cache
@@ -105,8 +105,8 @@ def _solver(
 
     def solve(target: Array) -> GaussianProcessFit:
         level = float(target.mean())
-        alpha = frozen(alpha_of(target - level))
-        return GaussianProcessFit(scaling, frozen(lengths), frozen(centres), alpha, level, variance, noise)
+        alpha = freeze(alpha_of(target - level))
+        return GaussianProcessFit(scaling, freeze(lengths), freeze(centres), alpha, level, variance, noise)
 
     return solve
 
@@ -168,7 +168,7 @@ class GaussianProcessFit:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GaussianProcessFit:
         """The fit written by `to_dict`."""
-        lengths, centres, alpha = (frozen(data[label]) for label in ("lengths", "centres", "alpha"))
+        lengths, centres, alpha = (freeze(data[label]) for label in ("lengths", "centres", "alpha"))
         scaling = Scaling.from_dict(data["scaling"])
         return cls(scaling, lengths, centres, alpha, data["level"], data["variance"], data["noise"])
 

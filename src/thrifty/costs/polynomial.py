@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 
 _RIDGES = np.logspace(-6, 2, 17)  # of standardised features; chosen by leave-one-out error
 _TUNING = 1000  # rows used for that choice
@@ -88,7 +88,7 @@ def _fitted(scaling: Scaling, degree: int, ridge: float, theta: Array) -> Callab
     def solve(target: Array) -> PolynomialFit:
         level = target.mean()
         slopes = _ridge(standard, target - level, ridge) / spread
-        return PolynomialFit(scaling, degree, frozen(np.concatenate([[level - centre @ slopes], slopes])), ridge)
+        return PolynomialFit(scaling, degree, freeze(np.concatenate([[level - centre @ slopes], slopes])), ridge)
 
     return solve
 
@@ -143,7 +143,7 @@ class PolynomialFit:
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PolynomialFit:
         """The fit written by `to_dict`."""
-        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), frozen(data["coefficients"]), data["ridge"])
+        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), freeze(data["coefficients"]), data["ridge"])
 
     def __str__(self) -> str:
         return f"polynomial of degree {self.degree}"

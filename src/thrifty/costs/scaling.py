@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Scaling:
         inner = np.where(logged, np.log(np.where(logged, theta, 1.0)), theta)
         spread = inner.std(0)
         return cls(
-            frozen(logged, np.bool_), frozen(inner.mean(0)), frozen(np.where(spread > 0, spread, 1)), frozen(floor)
+            freeze(logged, np.bool_), freeze(inner.mean(0)), freeze(np.where(spread > 0, spread, 1)), freeze(floor)
         )
 
     def __call__(self, theta: Array) -> Array:
@@ -58,5 +58,5 @@ class Scaling:
     def from_dict(cls, data: dict[str, Any]) -> Scaling:
         """The scaling written by `to_dict`."""
         return cls(
-            frozen(data["logged"], np.bool_), frozen(data["centre"]), frozen(data["scale"]), frozen(data["floor"])
+            freeze(data["logged"], np.bool_), freeze(data["centre"]), freeze(data["scale"]), freeze(data["floor"])
         )

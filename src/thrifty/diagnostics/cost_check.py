@@ -15,7 +15,7 @@ from thrifty.diagnostics.arguments import check_simulations
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.errors import CostError, DataError
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Cost, frozen
+from thrifty.types import Array, Cost, freeze
 
 _LEAST = 20
 _CAP = 0.995  # ratios beyond this quantile are pulled in to it: one sleeping machine is no trend
@@ -109,9 +109,9 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
     log_gap, log_measured = np.log(measured / predicted), np.log(measured)
     variance = float(np.var(log_measured))
     return CostCheck(
-        theta=frozen(theta),
-        predicted=frozen(predicted),
-        measured=frozen(measured),
+        theta=freeze(theta),
+        predicted=freeze(predicted),
+        measured=freeze(measured),
         score=1 - float(np.var(log_gap)) / variance if variance > 0 else 0.0,
         ratio=total,
         ratio_se=float(spread),

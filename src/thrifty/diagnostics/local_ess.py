@@ -23,7 +23,7 @@ from thrifty.errors import DataError
 from thrifty.inference.checks import read_observations
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Posterior, Prior, frozen
+from thrifty.types import Array, Posterior, Prior, freeze
 from thrifty.weights import ess, pareto_k
 
 # fewer effective runs than this in the 95 % region: the posterior rests on its neighbours; nearly none: on nothing
@@ -99,7 +99,7 @@ def local_ess(
         region=ess(pool.log_weights[inside]) if inside.any() else 0.0,
         pareto_k=pareto_k(tilted) if supported else float("inf"),
         n=len(pool),
-        log_weights=frozen(tilted),
+        log_weights=freeze(tilted),
     )
 
 

@@ -18,7 +18,7 @@ from thrifty.diagnostics.local_ess import local_ess
 from thrifty.diagnostics.verdict import CARE, Trust, shown
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Posterior, frozen
+from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import covariance, ess, mean, normalise, quantile
 
 FEW = 30.0  # effective outputs below which tails cannot be judged
@@ -116,9 +116,9 @@ def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]
     at_least, at_most = (smoothed(weights @ tail, size) for tail in (x >= observed, x <= observed))
     distance, own = mahalanobis(x, log_weights, observed)
     return Predictive(
-        x=frozen(x),
-        log_weights=frozen(log_weights),
-        x_o=frozen(observed),
+        x=freeze(x),
+        log_weights=freeze(log_weights),
+        x_o=freeze(observed),
         p_values=np.minimum(1.0, 2 * np.minimum(at_least, at_most)),
         distance_p=float(smoothed(weights @ (distance >= own), size)),
         distance=own / max(float(quantile(distance, 0.99, log_weights)[0]), 1e-300),
@@ -130,8 +130,8 @@ def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]
 def _nothing(x: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
     """No run supports the posterior at all."""
     names = names or tuple(f"statistic {i + 1}" for i in range(len(observed)))
-    none = frozen(np.full(len(x), -np.inf))
-    return Predictive(frozen(x), none, frozen(observed), np.ones(len(observed)), 1.0, 0.0, 0.0, names)
+    none = freeze(np.full(len(x), -np.inf))
+    return Predictive(freeze(x), none, freeze(observed), np.ones(len(observed)), 1.0, 0.0, 0.0, names)
 
 
 def smoothed(share: Any, size: float) -> Any:

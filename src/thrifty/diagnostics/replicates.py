@@ -25,7 +25,7 @@ from thrifty.diagnostics.arguments import (
 )
 from thrifty.errors import DataError, ThriftyWarning
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Posterior, frozen
+from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import ess, normalise
 
 
@@ -109,7 +109,7 @@ def replicate(
         warnings.simplefilter("ignore", ThriftyWarning)
         values = _density(posterior, x, theta, samples) if density else None
     names = simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
-    tables = (frozen(theta), frozen(x), frozen(samples), frozen(log_weights))
+    tables = (freeze(theta), freeze(x), freeze(samples), freeze(log_weights))
     return Replicates(*tables, values, names, simulations.x_names)
 
 
@@ -164,4 +164,4 @@ def _density(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Ar
     points = np.concatenate([theta[:, None, :], samples], axis=1)
     density = np.stack([log_density(posterior, p, x_i) for p, x_i in zip(points, x, strict=True)])
     check_density(density, x)
-    return frozen(density)
+    return freeze(density)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from thrifty.diagnostics.verdict import Trust
 from thrifty.tables.pandas_io import some_valid
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 from thrifty.weights import ess, normalise, pareto_k
 
 FEW, TOO_FEW = 100.0, 20.0  # effective runs: estimates to 10 % of an sd, and to a quarter of one
@@ -92,5 +92,5 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
         top_percent=float(heaviest[: max(1, round(len(weights) / 100))].sum()),
         pareto_k=pareto_k(log_weights),
         failed_mass=failed,
-        weights=frozen(weights),
+        weights=freeze(weights),
     )

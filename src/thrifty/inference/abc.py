@@ -34,7 +34,7 @@ from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, frozen
+from thrifty.types import Array, Prior, freeze
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
 SUGGESTED = 100  # accepted runs that the advice after an empty acceptance aims at
@@ -339,7 +339,7 @@ class ABCPosterior:
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> ABCPosterior:
         """Rebuild the posterior from what `to_parts` returned."""
-        theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
+        theta, x, log_weights = (freeze(arrays[label]) for label in ("theta", "x", "log_weights"))
         if theta.ndim != 2 or log_weights.shape != (len(theta),) or len(x) % max(len(theta), 1):
             raise DataError(
                 f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file"

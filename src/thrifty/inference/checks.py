@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 from thrifty.weights import ess, resample_indices
 
 
@@ -223,7 +223,7 @@ class Reach:
         gaps = _distances(near / scale, near / scale)
         np.fill_diagonal(gaps, np.inf)
         spacing = float(np.quantile(gaps.min(1), 0.99)) if len(near) > 1 else 0.0
-        return cls(len(x), frozen(flat.min(0)), frozen(flat.max(0)), frozen(scale), frozen(near), spacing)
+        return cls(len(x), freeze(flat.min(0)), freeze(flat.max(0)), freeze(scale), freeze(near), spacing)
 
     def check(self, x_o: Array) -> str:
         """A warning text when x_o (*event) or (r, *event) is far from all simulations; empty when it is not."""

@@ -27,7 +27,7 @@ from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, frozen, rows
+from thrifty.types import Array, Prior, as_rows, freeze
 from thrifty.weights import covariance
 
 How = Literal["pointwise", "surrogate", "regression"]
@@ -100,7 +100,7 @@ class LikelihoodPosterior:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "x", self.x if not self.x.flags.writeable else frozen(self.x))
+        object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
 
     def log_likelihood(self, x_o: npt.ArrayLike) -> Array:
         """The estimate at each drawn parameter (n,), for one observation or several independent ones."""
@@ -149,7 +149,7 @@ class LikelihoodPosterior:
         if self.how == "pointwise":
             return self.weighted(x_o).log_prob(theta)
         likelihood = self.surrogate(x_o)
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         return self._joint(theta, likelihood) - self._log_evidence(likelihood)
 
     def _joint(self, theta: Array, likelihood: Callable[[Array], Array]) -> Array:
@@ -205,7 +205,7 @@ def from_parts(
     recipe: Recipe, arrays: Arrays, prior: Prior, make_likelihood: Callable[[Array, Array], LogLikelihood]
 ) -> LikelihoodPosterior:
     """Rebuild a posterior from what `to_parts` returned; `make_likelihood` takes theta (n, p) and the runs x."""
-    theta, x, log_weights = (frozen(arrays[label]) for label in ("theta", "x", "log_weights"))
+    theta, x, log_weights = (freeze(arrays[label]) for label in ("theta", "x", "log_weights"))
     if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
         raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file")
     return LikelihoodPosterior(

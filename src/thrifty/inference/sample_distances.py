@@ -19,7 +19,7 @@ import numpy as np
 
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, chunks, robust_spread
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 
 _Kind = TypeVar("_Kind", "Energy", "MMD", "Wasserstein")
 
@@ -39,7 +39,7 @@ def _fitted(distance: _Kind, x: Array, log_weights: Array) -> _Kind:
     spread = robust_spread(first, log_weights)
     if not (spread > 0).any():
         raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
-    return replace(distance, scale=frozen(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
+    return replace(distance, scale=freeze(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
 
 
 def _scaled(distance: Energy | MMD | Wasserstein, x: Array, x_o: Array) -> tuple[Array, Array, Array]:

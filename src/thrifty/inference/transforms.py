@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array, Prior, frozen, rows
+from thrifty.types import Array, Prior, as_rows, freeze
 
 # A parameter on the very edge would be sent to infinity; this share of the width keeps |z| below 28.
 EDGE = 1e-12
@@ -43,8 +43,8 @@ class BoxTransform:
     high: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", frozen(np.atleast_1d(self.low)))
-        object.__setattr__(self, "high", frozen(np.atleast_1d(self.high)))
+        object.__setattr__(self, "low", freeze(np.atleast_1d(self.low)))
+        object.__setattr__(self, "high", freeze(np.atleast_1d(self.high)))
 
     @classmethod
     def of(cls, prior: Prior) -> BoxTransform:
@@ -65,7 +65,7 @@ class BoxTransform:
 
     def to_unconstrained(self, theta: npt.ArrayLike) -> Array:
         """Theta (n, p) inside the bounds to z (n, p); points on an edge are moved in by 1e-12 of the width."""
-        z = rows(theta, dim=self.dim).copy()
+        z = as_rows(theta, dim=self.dim).copy()
         both, above, below = self.kinds
         share = np.clip((z[:, both] - self.low[both]) / (self.high[both] - self.low[both]), EDGE, 1 - EDGE)
         z[:, both] = np.log(share) - np.log1p(-share)
@@ -75,7 +75,7 @@ class BoxTransform:
 
     def to_bounded(self, z: npt.ArrayLike) -> Array:
         """Z (n, p) to theta (n, p), never outside the bounds."""
-        theta = rows(z, "z", self.dim).copy()
+        theta = as_rows(z, "z", self.dim).copy()
         both, above, below = self.kinds
         share = 1 / (1 + np.exp(-np.clip(theta[:, both], -700, 700)))
         theta[:, both] = self.low[both] + (self.high[both] - self.low[both]) * share
@@ -85,7 +85,7 @@ class BoxTransform:
 
     def log_jacobian(self, z: npt.ArrayLike) -> Array:
         """Log |d theta / d z| (n,) at z (n, p): add it to a density over theta to get the one over z."""
-        z = rows(z, "z", self.dim)
+        z = as_rows(z, "z", self.dim)
         both, above, below = self.kinds
         size = np.abs(z[:, both])
         logistic = np.log(self.high[both] - self.low[both]) - size - 2 * np.log1p(np.exp(-size))
@@ -97,5 +97,5 @@ class BoxTransform:
 
     def inside(self, theta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Which rows (n,) lie within the bounds."""
-        theta = rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim)
         return np.asarray(((theta >= self.low) & (theta <= self.high)).all(1))

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 from thrifty.weights import covariance, normalise, quantile
 
 CHUNK_BYTES = 4 << 20  # differences fit the cache of a core: 3x faster than one pass over a large table
@@ -164,7 +164,7 @@ class Euclidean:
                 raise ConfigError(
                     f"scale must be finite numbers >= 0, one at least > 0; got {scale}", code="bad-setting"
                 )
-            object.__setattr__(self, "scale", frozen(scale))
+            object.__setattr__(self, "scale", freeze(scale))
 
     def fit(self, x: Array, log_weights: Array) -> Euclidean:
         """Freeze the scale; a scale given by hand is kept."""
@@ -206,7 +206,7 @@ class Mahalanobis:
 
     def __post_init__(self) -> None:
         if self.whitener is not None:
-            object.__setattr__(self, "whitener", frozen(np.atleast_2d(self.whitener)))
+            object.__setattr__(self, "whitener", freeze(np.atleast_2d(self.whitener)))
 
     def fit(self, x: Array, log_weights: Array) -> Mahalanobis:
         """Freeze the whitening matrix, from the eigenvectors of the weighted correlation."""

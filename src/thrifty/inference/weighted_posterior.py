@@ -22,7 +22,7 @@ from thrifty.inference import archive
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks
-from thrifty.types import Array, frozen, rows
+from thrifty.types import Array, as_rows, freeze
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class WeightedPosterior:
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        theta = frozen(rows(self.theta))
+        theta = freeze(as_rows(self.theta))
         n, p = theta.shape
         w.normalise(self.log_weights)  # refuses NaN, +inf and all zero
         if np.shape(self.log_weights) != (n,):
@@ -68,7 +68,7 @@ class WeightedPosterior:
             ("high", np.full(p, np.inf) if self.high is None else self.high, np.float64),
             ("index", index, np.int64),
         ):
-            object.__setattr__(self, label, frozen(value, kind))
+            object.__setattr__(self, label, freeze(value, kind))
         object.__setattr__(self, "names", tuple(self.names))
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class WeightedPosterior:
         """
         self._check(x_o)
         box = BoxTransform(self.low, self.high)
-        theta = rows(theta, dim=box.dim)
+        theta = as_rows(theta, dim=box.dim)
         out, inside = np.full(len(theta), -np.inf), box.inside(theta)
         if inside.any():
             z, points = box.to_unconstrained(theta[inside]), box.to_unconstrained(self.theta)

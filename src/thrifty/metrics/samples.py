@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, WeightError
-from thrifty.types import Array, rows
+from thrifty.types import Array, as_rows
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def sample(points: npt.ArrayLike, weights: npt.ArrayLike | None, name: str) -> S
         DataError: Not a finite table, or empty.
         WeightError: Weights of another length, negative, NaN or all zero.
     """
-    table = rows(points, name)
+    table = as_rows(points, name)
     if len(table) == 0:
         raise DataError(f"{name} has no rows", code="bad-array", fix="pass at least two points")
     bad = ~np.isfinite(table).all(1)

@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
 from thrifty.priors import Uniform
-from thrifty.tables.draws import Draws, Output
+from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, frozen, rows
+from thrifty.types import Array, Output, Prior, as_rows, freeze
 
 NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
 
@@ -61,7 +61,7 @@ class Model(ABC):
         asked = tuple(i for i in map(self._names().index, self.POSITIVE) if not self.prior.bounds[0][i] > 0)
         object.__setattr__(self, "_nonzero", asked)
         object.__setattr__(self, "_boxed", isinstance(self.prior, Uniform))
-        object.__setattr__(self, "theta_true", frozen(self.check(self.theta_true)))
+        object.__setattr__(self, "theta_true", freeze(self.check(self.theta_true)))
 
     def _check_prior(self) -> None:
         expected = type(self)._names(self)
@@ -198,7 +198,7 @@ class Model(ABC):
                 f"draws of {', '.join(thetas.names)}, but {type(self).__name__} takes {', '.join(self.names)}",
                 code="bad-name",
             )
-        table = thetas.theta if isinstance(thetas, Draws) else rows(thetas, "thetas", dim=self.dim)
+        table = thetas.theta if isinstance(thetas, Draws) else as_rows(thetas, "thetas", dim=self.dim)
         table = np.array([self.check(row) for row in table]).reshape(-1, self.dim)
         x, cost = np.empty((len(table), len(self.summary_names))), np.empty(len(table))
 

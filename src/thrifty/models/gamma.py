@@ -28,7 +28,7 @@ from thrifty.models.compiled import kernel
 from thrifty.models.grid import GridPosterior
 from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
 from thrifty.priors import Uniform
-from thrifty.types import Array, Prior, rows
+from thrifty.types import Array, Prior, as_rows
 
 SUMMARIES = {
     "mean": np.mean,
@@ -87,7 +87,7 @@ class Gamma(Model):
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
         """Mean number of operations (n,) at each row of theta (n, 1)."""
-        shape = rows(theta, dim=1)[:, 0]
+        shape = as_rows(theta, dim=1)[:, 0]
         a = shape - np.floor(shape)
         rejection = np.where(a > 0, 2 * (1 + a / np.e) / np.exp(gammaln(1 + a)), 0.0)  # two uniforms a try
         return self.m * (np.floor(shape) + rejection) + self.overhead

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from thrifty.errors import ConfigError, DataError
 from thrifty.models.base import Model
 from thrifty.priors import Normal
-from thrifty.types import Array, Prior, frozen, rows
+from thrifty.types import Array, Prior, as_rows, freeze
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -64,7 +64,7 @@ class GaussianToy(Model):
         if slope.dtype.kind not in "iuf" or slope.shape not in ((), (self.p,)) or not np.isfinite(slope).all():
             raise ConfigError(f"a must be one finite number or {self.p} of them, got {self.a}", code="bad-setting")
         names = ["theta"] if self.p == 1 else [f"theta_{i + 1}" for i in range(self.p)]
-        object.__setattr__(self, "slope", frozen(np.broadcast_to(slope.astype(np.float64), (self.p,))))
+        object.__setattr__(self, "slope", freeze(np.broadcast_to(slope.astype(np.float64), (self.p,))))
         object.__setattr__(self, "prior", Normal(np.zeros(self.p), np.ones(self.p), names=tuple(names)))
         if self.theta_true is None:  # one prior sd into the expensive side: an asymmetric test
             object.__setattr__(self, "theta_true", np.ones(self.p))
@@ -91,7 +91,7 @@ class GaussianToy(Model):
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
         """exp(a·theta) (n,) plus the overhead, at each row of theta (n, p)."""
-        return np.exp(rows(theta, dim=self.p) @ self.slope) + self.overhead
+        return np.exp(as_rows(theta, dim=self.p) @ self.slope) + self.overhead
 
     def reference_posterior(self, x_o: npt.ArrayLike) -> Normal:
         """The exact posterior at x_o (p,)."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.models.base import generator
-from thrifty.types import Array, rows
+from thrifty.types import Array, as_rows
 
 _POINTS = 20_001  # over ± 10 sd: a cell is 1/1000 sd, the trapezoid rule's error below 1e-12
 _DEPTH = 50.0  # log units below the mode that are kept: exp(-50) of the mass is left out
@@ -67,14 +67,14 @@ class GridPosterior:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Normalised log density (n,) of theta (n, 1): the formula itself, no interpolation."""
-        point = rows(theta, dim=1)[:, 0]
+        point = as_rows(theta, dim=1)[:, 0]
         inside = (point >= self.low) & (point <= self.high)
         safe = np.where(inside, point, self.grid[0])
         return np.where(inside, self.log_density(safe) - self.log_normaliser, -np.inf)
 
     def cdf(self, theta: npt.ArrayLike) -> Array:
         """P(parameter <= theta) (n,)."""
-        return np.interp(rows(theta, dim=1)[:, 0], self.grid, self._cumulative(), left=0.0, right=1.0)
+        return np.interp(as_rows(theta, dim=1)[:, 0], self.grid, self._cumulative(), left=0.0, right=1.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, 1) by inverting the distribution function."""

@@ -30,7 +30,7 @@ from thrifty.errors import ConfigError
 from thrifty.models.base import Model, generator
 from thrifty.models.compiled import fast_kernel
 from thrifty.priors import Uniform
-from thrifty.types import Array, Prior, rows
+from thrifty.types import Array, Prior, as_rows
 
 _NAMES = ("gain", "reverberation_time", "arrival_rate", "noise_variance")
 
@@ -114,7 +114,7 @@ class Radio(Model):
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
         """Mean number of components (n,), m theta_3 t_max plus the overhead, at each row of theta (n, 4)."""
-        return self.m * rows(theta, dim=4)[:, 2] * self.t_max + self.overhead
+        return self.m * as_rows(theta, dim=4)[:, 2] * self.t_max + self.overhead
 
     def mean_power(self, theta: npt.ArrayLike) -> float:
         """E|Y_l|² at any frequency: theta_1 theta_2 B (1 − exp(−t_max/theta_2)) + theta_4."""

@@ -19,7 +19,8 @@ from thrifty.plots.style import (
     set_labels,
     set_plain_ticks,
 )
-from thrifty.types import Array, Proposal
+from thrifty.tables.draws import Proposal
+from thrifty.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.priors.families import Independent, checked_names
-from thrifty.types import Array, Prior, rows
+from thrifty.priors.families import Independent, as_parameter_names
+from thrifty.types import Array, Prior, as_rows
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _ScipyJoint:
         return np.asarray(draws, dtype=np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        return np.asarray(self.frozen.logpdf(rows(theta, dim=self.dim)), dtype=np.float64).reshape(-1)
+        return np.asarray(self.frozen.logpdf(as_rows(theta, dim=self.dim)), dtype=np.float64).reshape(-1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class _TorchPrior:
         return draws.detach().cpu().numpy().astype(np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        theta = rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim)
         low, high = self.bounds
         inside = ((theta >= low) & (theta <= high)).all(1)
         out = np.full(len(theta), -np.inf)
@@ -160,7 +160,7 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
         raise PriorError(f"{type(obj).__name__} has no density; thrifty's priors have densities", code="bad-prior")
     if not hasattr(obj, "support"):  # multivariate
         dim = int(np.size(obj.rvs(size=1, random_state=0)))
-        joint = _ScipyJoint(obj, checked_names(names, dim))
+        joint = _ScipyJoint(obj, as_parameter_names(names, dim))
         try:
             joint.log_prob(joint.sample(3, np.random.default_rng(0)))
         except Exception as error:  # whatever scipy makes of rows of parameters
@@ -176,7 +176,7 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
             code="bad-prior",
             fix='give one per parameter: {"a": scipy.stats.norm(0, 1), "b": scipy.stats.norm(1, 2)}',
         )
-    return Independent({checked_names(names, 1)[0]: obj})
+    return Independent({as_parameter_names(names, 1)[0]: obj})
 
 
 def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
@@ -197,7 +197,7 @@ def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
     if getattr(getattr(obj, "support", None), "is_discrete", False):
         raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="bad-prior")
     dim = 1 if draw.ndim == 1 else int(draw.shape[-1])
-    return _TorchPrior(obj, checked_names(names, dim), _torch_bounds(obj, dim))
+    return _TorchPrior(obj, as_parameter_names(names, dim), _torch_bounds(obj, dim))
 
 
 def _torch_bounds(obj: Any, dim: int) -> tuple[Array, Array]:

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.types import Array, frozen, rows
+from thrifty.types import Array, as_rows, freeze
 
 _SAFE_NAME = re.compile(r"[^\W\d]\w*")
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-def checked_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
+def as_parameter_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
     """Names of `dim` parameters: safe, different, or made up."""
     if names is None or len(names) == 0:
         return tuple(f"theta_{i + 1}" for i in range(dim)) if dim > 1 else ("theta",)
@@ -44,12 +44,12 @@ def _vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) ->
         raise PriorError(f"cannot read {shapes} as vectors of one length: {error}", code="bad-prior") from None
     if settings[0].ndim != 1 or settings[0].size == 0:
         raise PriorError(f"{next(iter(named))} must be a vector, got shape {settings[0].shape}", code="bad-prior")
-    checked = checked_names(names, len(settings[0]))
+    checked = as_parameter_names(names, len(settings[0]))
     for label, values in zip(named, settings, strict=True):
         for name, value in zip(checked, values, strict=True):
             if not np.isfinite(value):
                 raise PriorError(f"prior {name!r}: {label} must be a finite number, got {value}", code="bad-prior")
-    return checked, [frozen(v) for v in settings]
+    return checked, [freeze(v) for v in settings]
 
 
 def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
@@ -104,7 +104,7 @@ class Uniform:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """-log volume inside the box, -inf outside."""
-        theta = rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim)
         inside = ((theta >= self.low) & (theta <= self.high)).all(1)
         return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
 
@@ -148,7 +148,7 @@ class LogUniform:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Minus the sum of log theta and of log log(high/low) inside the box, -inf outside."""
-        theta = rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim)
         inside = ((theta >= self.low) & (theta <= self.high)).all(1)
         scale = np.log(np.log(self.high) - np.log(self.low)).sum()
         return np.where(inside, -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
@@ -190,7 +190,7 @@ class Normal:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of normal log densities."""
-        z = (rows(theta, dim=self.dim) - self.mean) / self.sd
+        z = (as_rows(theta, dim=self.dim) - self.mean) / self.sd
         return -0.5 * (z**2).sum(1) - np.log(self.sd).sum() - 0.5 * self.dim * _LOG_2PI
 
 
@@ -213,7 +213,7 @@ class Independent:
             raise PriorError(
                 f"expected a dict of name -> scipy frozen distribution, got {self.marginals!r}", code="bad-prior"
             )
-        names = checked_names(list(self.marginals), len(self.marginals))
+        names = as_parameter_names(list(self.marginals), len(self.marginals))
         for name, marginal in self.marginals.items():
             if not (hasattr(marginal, "rvs") and hasattr(marginal, "support")):
                 raise PriorError(
@@ -253,7 +253,7 @@ class Independent:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of the marginal log densities."""
-        theta = rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim)
         return sum(
             (self.marginals[name].logpdf(theta[:, i]) for i, name in enumerate(self.names)), np.zeros(len(theta))
         )

@@ -10,7 +10,7 @@ from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.mixture import Mixture
 from thrifty.proposals.pool import Pool
 from thrifty.proposals.proposal_dict import weighting_from_dict
-from thrifty.proposals.reference import REFERENCE, Normaliser, priced, reference_costs
+from thrifty.proposals.reference import REFERENCE, Normaliser, evaluate_cost, reference_costs
 
 __all__ = [
     "REFERENCE",
@@ -18,7 +18,7 @@ __all__ = [
     "Mixture",
     "Normaliser",
     "Pool",
-    "priced",
+    "evaluate_cost",
     "reference_costs",
     "weighting_from_dict",
 ]

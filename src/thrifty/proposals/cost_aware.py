@@ -14,15 +14,15 @@ from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalt
 from thrifty.priors import as_prior
 from thrifty.proposals.reference import (
     Normaliser,
+    as_count,
     check_callable,
+    evaluate_cost,
     log_mean_exp,
     normaliser_of,
-    priced,
     reference_for,
-    whole,
 )
 from thrifty.tables.draws import Draws
-from thrifty.types import Array, Cost, Penalty, Prior, rows
+from thrifty.types import Array, Cost, Penalty, Prior, as_rows
 
 BLOCK = 65_536  # candidates per random stream: amortises the set-up of a stream, and half a megabyte stays in cache
 COLLAPSED = 0.02  # effective share of draws below which they are hardly worth drawing
@@ -120,8 +120,8 @@ class CostAware:
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Log g(cost(theta)) (n,): log prior over proposal, up to the constant log B."""
-        theta = rows(theta, dim=self.prior.dim)
-        return self.penalty.log(priced(self.cost, theta))
+        theta = as_rows(theta, dim=self.prior.dim)
+        return self.penalty.log(evaluate_cost(self.cost, theta))
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Log proposal over prior density (n,), normalised through the estimated B."""
@@ -129,7 +129,7 @@ class CostAware:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log density (n,), normalised through the estimated B."""
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
         inside = out > -np.inf
         out[inside] += self.log_ratio(theta[inside])
@@ -144,7 +144,7 @@ class CostAware:
         Raises:
             PenaltyError: few-effective-runs, fewer than one in a million candidates would be accepted.
         """
-        n = whole(n)
+        n = as_count(n)
         rng = np.random.default_rng(rng)
         if isinstance(self.penalty, Constant) or (isinstance(self.penalty, Power) and self.penalty.k == 0):
             theta = np.asarray(self.prior.sample(n, rng), dtype=np.float64)
@@ -161,7 +161,7 @@ class CostAware:
         while found < n:
             stream = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(block,)))
             theta = np.asarray(self.prior.sample(BLOCK, stream), dtype=np.float64)
-            costs, u = priced(self.cost, theta), stream.random(BLOCK)
+            costs, u = evaluate_cost(self.cost, theta), stream.random(BLOCK)
             maybe = np.flatnonzero((costs <= pivot) | (u <= most))
             log_g = self.penalty.log(costs[maybe])
             excess = log_g - self._log_g_min

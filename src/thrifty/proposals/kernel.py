@@ -22,9 +22,9 @@ import numpy.typing as npt
 
 from thrifty.errors import CostError, PenaltyError
 from thrifty.penalties import penalty_from_dict, penalty_to_dict
-from thrifty.proposals import priced
+from thrifty.proposals import evaluate_cost
 from thrifty.tables.draws import Draws
-from thrifty.types import Array, Cost, Penalty, Prior, frozen, rows
+from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
 from thrifty.weights import covariance, normalise, resample_indices
 
 ROWS = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
@@ -69,7 +69,7 @@ class KernelProposal:
 
     def __post_init__(self) -> None:
         for label in ("centres", "log_weights", "kernel"):
-            object.__setattr__(self, label, frozen(getattr(self, label)))
+            object.__setattr__(self, label, freeze(getattr(self, label)))
 
     @classmethod
     def around(
@@ -99,7 +99,7 @@ class KernelProposal:
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         if not inside.any():
             raise PenaltyError(f"none of {REFERENCE} kernel draws lies inside the prior", code="outside-prior")
-        return priced(self.cost or _one, theta[inside]), float(inside.mean())
+        return evaluate_cost(self.cost or _one, theta[inside]), float(inside.mean())
 
     @cached_property
     def _floored(self) -> Penalty:
@@ -136,8 +136,8 @@ class KernelProposal:
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Log of prior · g / K (n,): exact, up to the constant Z."""
-        theta = rows(theta, dim=self.prior.dim)
-        log_g = self._floored.log(priced(self.cost or _one, theta))
+        theta = as_rows(theta, dim=self.prior.dim)
+        log_g = self._floored.log(evaluate_cost(self.cost or _one, theta))
         return np.asarray(self.prior.log_prob(theta)) + log_g - self.log_kernel(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
@@ -146,11 +146,11 @@ class KernelProposal:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log density (n,); -inf outside the prior's support."""
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         out = np.full(len(theta), -np.inf)
         if inside.any():
-            log_g = self._floored.log(priced(self.cost or _one, theta[inside]))
+            log_g = self._floored.log(evaluate_cost(self.cost or _one, theta[inside]))
             out[inside] = self.log_kernel(theta[inside]) - log_g - self.log_normaliser
         return out
 
@@ -175,7 +175,7 @@ class KernelProposal:
         while found < n:
             theta = self._candidates(BLOCK, rng)
             theta = theta[np.asarray(self.prior.log_prob(theta)) > -np.inf]
-            log_g = self._floored.log(priced(self.cost or _one, theta))
+            log_g = self._floored.log(evaluate_cost(self.cost or _one, theta))
             theta = theta[rng.standard_exponential(len(theta)) >= log_g - log_g_min]
             kept.append(theta)
             found += len(theta)

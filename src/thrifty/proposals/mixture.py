@@ -13,7 +13,7 @@ from thrifty.errors import PenaltyError, WeightError
 from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware
-from thrifty.proposals.reference import Normaliser, reference_for, whole
+from thrifty.proposals.reference import Normaliser, as_count, reference_for
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior
 
@@ -140,7 +140,7 @@ class Mixture:
             draws = self.balanced.sample(n, rng)
             return Draws(theta=draws.theta, log_weights=draws.log_weights, names=self.names, proposal=self)
         rng = np.random.default_rng(rng)
-        if whole(n) == 0:
+        if as_count(n) == 0:
             return self.balanced.sample(0, rng)
         counts = _apportion(n, self.shares)
         streams = rng.spawn(len(counts))

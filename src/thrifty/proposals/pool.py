@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from thrifty.errors import WeightError, warn
 from thrifty.priors import as_prior, same_prior
-from thrifty.proposals.reference import whole
-from thrifty.types import Array, Prior, rows
+from thrifty.proposals.reference import as_count
+from thrifty.types import Array, Prior, as_rows
 
 UNKNOWN = 0.03  # relative error of B above which a pool's joint weights deserve a word
 
@@ -46,7 +46,7 @@ class Pool:
 
     def __post_init__(self) -> None:
         try:
-            parts = tuple((whole(count), proposal) for count, proposal in self.parts)
+            parts = tuple((as_count(count), proposal) for count, proposal in self.parts)
         except (TypeError, ValueError):
             raise WeightError(
                 f"a pool takes pairs (number of draws, proposal), got {self.parts!r}", code="bad-setting"
@@ -71,7 +71,7 @@ class Pool:
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Log pool over prior density (n,)."""
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         terms = [
             np.log(share) + self._log_ratio_of(proposal, theta)
             for share, (_, proposal) in zip(self.shares, self.parts, strict=True)
@@ -81,7 +81,7 @@ class Pool:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log density of the pool (n,)."""
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
         inside = out > -np.inf
         out[inside] += self.log_ratio(theta[inside])

@@ -37,7 +37,7 @@ def normaliser_of(log_g: Array) -> Normaliser:
     return Normaliser(float(inverse.mean() * scale), float(inverse.std() / np.sqrt(inverse.size) * scale))
 
 
-def priced(cost: Cost, theta: Array) -> Array:
+def evaluate_cost(cost: Cost, theta: Array) -> Array:
     """Cost of each row, checked to be positive and finite (n,)."""
     guarded = theta.view()
     guarded.setflags(write=False)  # a cost that works in place must not move the draws
@@ -79,8 +79,8 @@ def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int =
     """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
     check_callable(cost)
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
-    costs = priced(cost, theta)
-    again = priced(cost, theta[:256])
+    costs = evaluate_cost(cost, theta)
+    again = evaluate_cost(cost, theta[:256])
     if not np.allclose(again, costs[:256], rtol=0.01, atol=0):
         i = int(np.argmax(np.abs(np.log(again / costs[:256]))))
         raise CostError(
@@ -109,7 +109,7 @@ def log_mean_exp(values: Array) -> float:
     return float(top + np.log(np.mean(np.exp(values - top))))
 
 
-def whole(n: int) -> int:
+def as_count(n: int) -> int:
     """A number of draws, or an error."""
     whole = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool) and np.isfinite(n)
     if not whole or int(n) != n or n < 0:

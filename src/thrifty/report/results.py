@@ -24,7 +24,7 @@ import numpy as np
 
 from thrifty.errors import DataError, StorageError, ThriftyError, warn
 from thrifty.inference import archive
-from thrifty.types import Array, frozen, rows
+from thrifty.types import Array, as_rows, freeze
 from thrifty.version import __version__
 
 PLACE = "infer"
@@ -65,14 +65,14 @@ class Result:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        samples = rows(self.samples, "samples", dim=len(self.names))
-        object.__setattr__(self, "samples", frozen(samples))
-        object.__setattr__(self, "x_o", frozen(self.x_o))
+        samples = as_rows(self.samples, "samples", dim=len(self.names))
+        object.__setattr__(self, "samples", freeze(samples))
+        object.__setattr__(self, "x_o", freeze(self.x_o))
         object.__setattr__(self, "names", tuple(self.names))
         if self.log_weights is not None:
             if np.shape(self.log_weights) != (len(samples),):
                 raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="bad-weights")
-            object.__setattr__(self, "log_weights", frozen(self.log_weights))
+            object.__setattr__(self, "log_weights", freeze(self.log_weights))
 
 
 def check_name(name: str) -> None:

@@ -29,8 +29,7 @@ import numpy as np
 
 from thrifty.errors import SimulatorError
 from thrifty.runner.engines.leftovers import MARK, adopt_orphans, end_group, end_marked
-from thrifty.tables.draws import Output
-from thrifty.types import Array
+from thrifty.types import Array, Output
 
 Format = Literal["json", "csv", "npy"]
 

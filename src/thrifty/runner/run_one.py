@@ -25,8 +25,7 @@ from thrifty.runner.seeds import NOISE, program_seed, stream
 from thrifty.runner.simulator import adapt, as_numbers
 from thrifty.runner.task import Job, Outcome, Task
 from thrifty.store.rows import printable
-from thrifty.tables.simulations import Status
-from thrifty.types import Array
+from thrifty.types import Array, Status
 
 HOST = socket.gethostname()
 ERROR_CHARACTERS = 4000  # the end of a traceback says it all; a store of logs is not the aim

@@ -17,8 +17,7 @@ import cloudpickle
 import numpy as np
 
 from thrifty.errors import SimulatorError
-from thrifty.tables.draws import Output
-from thrifty.types import Array
+from thrifty.types import Array, Output
 
 Style = Literal["theta", "rng", "seed"]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -8,8 +8,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from thrifty.tables.simulations import Status
-from thrifty.types import Array
+from thrifty.types import Array, Status
 
 CostKind = Literal["cpu", "wall", "reported"]
 Cause = Literal["", "died", "timeout", "lost"]

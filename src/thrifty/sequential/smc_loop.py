@@ -19,7 +19,7 @@ from thrifty.inference.adjustment import adjusted, epanechnikov
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.penalties import Constant, as_penalty
-from thrifty.proposals import CostAware, priced
+from thrifty.proposals import CostAware, evaluate_cost
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.sequential.generations import Generation
 from thrifty.sequential.memory_generations import Runner
@@ -197,7 +197,7 @@ class Loop:
     def _predicted(self, proposal: Any) -> float:
         """Expected cost of a draw under the current cost model."""
         if proposal is self.prior and self.cost is not None:
-            return float(np.mean(priced(self.cost, proposal.sample(4_096, np.random.default_rng(0)))))
+            return float(np.mean(evaluate_cost(self.cost, proposal.sample(4_096, np.random.default_rng(0)))))
         return float(proposal.expected_cost)
 
     def _correction(self) -> float:

@@ -28,7 +28,7 @@ from thrifty.store.rows import read_outcome, read_theta
 from thrifty.store.schema import explained
 from thrifty.store.store import Store
 from thrifty.store.validate import MOST_MISSING, odd, understood
-from thrifty.types import Array, Prior, rows
+from thrifty.types import Array, Prior, as_rows
 
 
 class Frozen:
@@ -228,7 +228,7 @@ def limit_factor(table: Table) -> Array:
                 table.status[chosen], table.wall[chosen], cut=table.cut[chosen], limit=limit, share=rule.share
             )
         elif rule.on_timeout == "weight":
-            factor[chosen] = finish_log_factor(rows(table.theta[chosen]), late)
+            factor[chosen] = finish_log_factor(as_rows(table.theta[chosen]), late)
         elif rule.on_timeout == "restrict":
             factor[chosen] = np.where(late, -np.inf, 0.0)
     return factor

@@ -15,8 +15,7 @@ import numpy as np
 
 from thrifty.runner.task import Outcome
 from thrifty.runner.time_limits import read_policy
-from thrifty.tables.simulations import STATUSES
-from thrifty.types import Array
+from thrifty.types import STATUSES, Array
 
 PLAN = ("idx", "block", "theta", "log_weight", "predicted", "coin")
 RUNS = (

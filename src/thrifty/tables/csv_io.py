@@ -13,8 +13,8 @@ import numpy as np
 
 from thrifty.errors import DataError, WeightError
 from thrifty.tables.pandas_io import PathLike, as_path
-from thrifty.tables.simulations import STATUSES, Simulations
-from thrifty.types import Array, Weighting
+from thrifty.tables.simulations import Simulations
+from thrifty.types import STATUSES, Array, Weighting
 
 _REALISATION = re.compile(r"\[(\d+)\]$")  # as `to_pandas` writes it: y[1], y[2]
 # letters of the names that weights go by; a guess, so it only ever refuses

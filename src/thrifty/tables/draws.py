@@ -1,36 +1,20 @@
-"""Parameters with weights, and what a simulator may return."""
+"""Parameters with weights, and what makes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.types import Array, Weighting, checked_log_weights, checked_names, frozen, rows
+from thrifty.types import Array, Prior, Weighting, as_names, as_rows, freeze
+from thrifty.weights import as_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
-
-
-@dataclass(frozen=True)
-class Output:
-    """What a simulator may return instead of numbers: its output and the cost that it counted itself.
-
-    Attributes:
-        x: Numbers, or an array of them.
-        cost: Cost of this run in the simulator's own unit (events, euros, bytes); None leaves it to the clock.
-
-    Example:
-        >>> Output([1.0, 2.0], cost=17).cost
-        17
-    """
-
-    x: Any
-    cost: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +41,19 @@ class Draws:
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        theta = frozen(rows(self.theta))
+        theta = freeze(as_rows(self.theta))
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
             raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
         object.__setattr__(self, "theta", theta)
-        object.__setattr__(self, "log_weights", checked_log_weights(self.log_weights, len(theta)))
-        object.__setattr__(self, "names", checked_names(self.names, theta.shape[1], "names"))
+        object.__setattr__(self, "log_weights", as_log_weights(self.log_weights, len(theta)))
+        object.__setattr__(self, "names", as_names(self.names, theta.shape[1], "names"))
         if self.component is not None:
             if np.shape(self.component) != (len(theta),):
                 raise DataError(
                     f"component has shape {np.shape(self.component)}, expected ({len(theta)},)", code="bad-array"
                 )
-            object.__setattr__(self, "component", frozen(self.component, np.int64))
+            object.__setattr__(self, "component", freeze(self.component, np.int64))
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -86,3 +70,16 @@ class Draws:
             )
         component = None if self.component is None else self.component[which]
         return replace(self, theta=self.theta[which], log_weights=self.log_weights[which], component=component)
+
+
+class Proposal(Weighting, Protocol):
+    """A weighting that can also be sampled."""
+
+    @property
+    def prior(self) -> Prior:
+        """The distribution that the weights restore."""
+        ...
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
+        """Draw n weighted parameters."""
+        ...

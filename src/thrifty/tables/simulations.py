@@ -24,12 +24,13 @@ if TYPE_CHECKING:  # pragma: no cover
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from thrifty.errors import DataError, WeightError
-from thrifty.types import checked_log_weights, checked_names, frozen, log_of_weights, rows
+from thrifty.types import STATUSES, as_names, as_rows, freeze
+from thrifty.weights import as_log_weights, to_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
@@ -119,10 +120,6 @@ class Travelling:
         return to_sbi(self)
 
 
-Status = Literal["ok", "invalid", "error", "crashed", "timeout", "pending"]
-STATUSES: tuple[Status, ...] = ("ok", "invalid", "error", "crashed", "timeout", "pending")
-
-
 @dataclass(frozen=True, eq=False)
 class Simulations(Travelling):
     """Parameters, outputs, costs and weights of a set of runs: all that inference sees.
@@ -158,7 +155,7 @@ class Simulations(Travelling):
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        theta = frozen(rows(self.theta))
+        theta = freeze(as_rows(self.theta))
         try:
             x = np.asarray(self.x, dtype=np.float64)
         except (TypeError, ValueError) as error:
@@ -192,15 +189,15 @@ class Simulations(Travelling):
             if column.shape != (n,):
                 raise DataError(f"{label} has shape {column.shape}, expected ({n},)", code="bad-array")
         event = x.shape[2:] if self.m > 1 else x.shape[1:]
-        names = checked_names(self.names, theta.shape[1], "names")
-        x_names = checked_names(self.x_names, int(np.prod(event)), "x_names")
+        names = as_names(self.names, theta.shape[1], "names")
+        x_names = as_names(self.x_names, int(np.prod(event)), "x_names")
         for label, value in {
             "theta": theta,
-            "x": frozen(x),
-            "log_weights": checked_log_weights(self.log_weights, n),
-            "cost": frozen(cost),
-            "status": frozen(status, np.str_),
-            "index": frozen(index, np.int64),
+            "x": freeze(x),
+            "log_weights": as_log_weights(self.log_weights, n),
+            "cost": freeze(cost),
+            "status": freeze(status, np.str_),
+            "index": freeze(index, np.int64),
             "names": names,
             "x_names": x_names,
         }.items():
@@ -233,11 +230,11 @@ class Simulations(Travelling):
                 why="they would be applied twice",
             )
         if weights is not None:
-            log_weights = log_of_weights(weights)
+            log_weights = to_log_weights(weights)
         if proposal is not None:
-            log_weights = proposal.log_weight(rows(theta))
+            log_weights = proposal.log_weight(as_rows(theta))
         return cls(
-            theta=rows(theta),
+            theta=as_rows(theta),
             x=x,  # type: ignore[arg-type]
             log_weights=log_weights,  # type: ignore[arg-type]
             cost=cost,  # type: ignore[arg-type]

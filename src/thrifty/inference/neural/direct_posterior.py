@@ -19,7 +19,7 @@ from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
 from thrifty.proposals import weighting_from_dict
-from thrifty.types import Array, Weighting, rows
+from thrifty.types import Array, Weighting, as_rows
 from thrifty.weights import ess, resample_indices
 
 CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
@@ -71,11 +71,11 @@ class DirectPosterior(NeuralPosterior):
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log posterior density (n,) at theta (n, p): normalised over the prior's support, -inf outside."""
         condition = self._condition(x_o, check=False)
-        return self._unnormalised(rows(theta, dim=self.prior.dim), condition) - self._level(condition)[0]
+        return self._unnormalised(as_rows(theta, dim=self.prior.dim), condition) - self._level(condition)[0]
 
     def log_density(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
         """Log density (n,) of the network itself at pairs (theta_i, x_i), as it was trained: no correction."""
-        theta = rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim)
         x = np.asarray(x, dtype=np.float64)
         return self._network(theta, self._pack(x if self.sets else x.reshape(-1, *self.trained.frame.event)))
 

@@ -14,7 +14,7 @@ from thrifty.inference.checks import check_draws, read_observations, warn_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
-from thrifty.types import Array, rows
+from thrifty.types import Array, as_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,12 +67,12 @@ class PotentialPosterior(NeuralPosterior):
 
     def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
-        return self._log_likelihood(rows(theta, dim=self.prior.dim), self._observed(x_o, check=False))
+        return self._log_likelihood(as_rows(theta, dim=self.prior.dim), self._observed(x_o, check=False))
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
         """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless told not to."""
         x = self._observed(x_o, check=False)
-        density = self._density(rows(theta, dim=self.prior.dim), x)
+        density = self._density(as_rows(theta, dim=self.prior.dim), x)
         return density - self._level(x) if normalise else density
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:

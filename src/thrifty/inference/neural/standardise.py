@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from thrifty.errors import DataError
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.transforms import BoxTransform
-from thrifty.types import Array, frozen
+from thrifty.types import Array, freeze
 
 Float32 = npt.NDArray[np.float32]
 KNOTS = 129  # values per statistic: steps of 0.8 %, finer than 5,000 runs can tell apart in a posterior
@@ -37,7 +37,7 @@ class Affine:
         weights /= weights.sum()
         centre = weights @ values
         scale = np.sqrt(weights @ (values - centre) ** 2)
-        return cls(frozen(centre), frozen(np.where(scale > 0, scale, 1.0)))
+        return cls(freeze(centre), freeze(np.where(scale > 0, scale, 1.0)))
 
     def forward(self, values: Array) -> Array:
         """Standardise."""
@@ -66,7 +66,7 @@ class Scores:
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
         pairs = [_score_knots(column, weights) for column in x.T]
-        return cls(frozen(np.stack([a for a, _ in pairs])), frozen(np.stack([b for _, b in pairs])))
+        return cls(freeze(np.stack([a for a, _ in pairs])), freeze(np.stack([b for _, b in pairs])))
 
     def forward(self, x: Array) -> Array:
         """Scores (n, k) of x (n, k)."""
