@@ -88,9 +88,9 @@ def descendants(pid):
 
 
 def workers_of(pid):
-    """Worker processes of a driver: they lead a session of their own and are not the warden."""
+    """Worker processes of a driver: they lead a session of their own and are not the one that cleans up."""
     table = processes()
-    return [p for p in descendants(pid) if p in table and table[p][1] == p and "warden" not in table[p][3]]
+    return [p for p in descendants(pid) if p in table and table[p][1] == p and "process_tree" not in table[p][3]]
 
 
 def gone(pids, within=5.0):

@@ -16,9 +16,9 @@ import scenario
 
 import thrifty as th
 from thrifty.errors import ThriftyWarning
-from thrifty.runner.engines.out_of_memory import OutOfMemory
-from thrifty.runner.engines.processes import Slot
+from thrifty.runner.engines.process_tree import OutOfMemoryCounter
 from thrifty.runner.engines.worker_main import INDEX
+from thrifty.runner.engines.worker_slot import WorkerSlot
 
 MARK = "86421.5"  # an odd number of seconds to sleep: how the grandchildren are recognised
 
@@ -68,7 +68,9 @@ def test_how_often_a_death_is_forgiven(tmp_path, monkeypatch, how, deaths):
     """Deaths of its own count to three; kills from outside are no fault of a run, but end it at ten."""
     log, counters = tmp_path / "deaths", tmp_path / "vmstat"
     counters.write_text("nr_free_pages 12\noom_kill 5\n")
-    monkeypatch.setattr("thrifty.runner.engines.processes.OutOfMemory", lambda: OutOfMemory(str(counters)))
+    monkeypatch.setattr(
+        "thrifty.runner.engines.processes.OutOfMemoryCounter", lambda: OutOfMemoryCounter(str(counters))
+    )
 
     def dies(theta):
         if theta[0] == 3:
@@ -90,15 +92,17 @@ def test_nothing_waits_behind_a_long_run(tmp_path, monkeypatch):
     """Bundles sent ahead are taken back when the run before them is longer than all before; each is run."""
     done, ahead, withdrawn = tmp_path / "done", [], []
     done.mkdir()
-    submit, withdraw = Slot.submit, Slot.withdraw
-    monkeypatch.setattr(Slot, "submit", lambda slot, tasks: (ahead.append(bool(slot.held)), submit(slot, tasks))[1])
+    submit, withdraw = WorkerSlot.submit, WorkerSlot.withdraw
+    monkeypatch.setattr(
+        WorkerSlot, "submit", lambda slot, tasks: (ahead.append(bool(slot.held)), submit(slot, tasks))[1]
+    )
 
     def noted(slot):
-        report = withdraw(slot)
-        withdrawn.extend(report.tasks if report else ())
-        return report
+        reports = withdraw(slot)
+        withdrawn.extend(task for report in reports for task in report.tasks)
+        return reports
 
-    monkeypatch.setattr(Slot, "withdraw", noted)
+    monkeypatch.setattr(WorkerSlot, "withdraw", noted)
 
     def simulate(theta):
         if theta[0] == 40:  # ends only when all others have: a bundle stuck behind it would never run
@@ -305,13 +309,13 @@ def test_a_forked_copy_of_the_driver_goes_no_further():
 def babbling(theta, rng):
     """Writes into the worker's own pipe, as a forked copy of it would."""
     if theta[0] > 0.95:
-        from thrifty.runner.engines import worker_main as worker_process
+        from thrifty.runner.engines import worker_main
 
-        os.write(worker_process._worker["lane"]._writes.fileno(), b"garbage " * 100)
+        os.write(worker_main._worker["pipes"]._writes.fileno(), b"garbage " * 100)
     return theta + rng.normal()
 
 
-def test_garbage_in_a_lane_is_the_death_of_that_worker():
+def test_garbage_in_a_pipe_is_the_death_of_that_worker():
     theta = np.linspace(0, 1, 60)[:, None]
     with pytest.warns(ThriftyWarning, match="3 crashed"):
         sims = th.simulate(babbling, theta, workers=2, progress="quiet")
@@ -339,9 +343,9 @@ def test_a_run_that_changes_its_directory_is_alone_in_that(tmp_path, monkeypatch
 def unsendable(theta, rng):
     """A result that is there, and cannot be sent."""
     if theta[0] > 0.95:
-        from thrifty.runner.engines import pipes as lane
+        from thrifty.runner.engines import pipes
 
-        lane.framed = lambda message: os._exit(3)
+        pipes.encode_message = lambda message: os._exit(3)
     return theta + rng.normal()
 
 

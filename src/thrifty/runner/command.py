@@ -28,7 +28,7 @@ from typing import Any, Literal
 import numpy as np
 
 from thrifty.errors import SimulatorError
-from thrifty.runner.engines.leftovers import MARK, adopt_orphans, end_group, end_marked
+from thrifty.runner.engines.process_tree import MARK, adopt_orphans, end_group, end_marked
 from thrifty.types import Array, Output
 
 Format = Literal["json", "csv", "npy"]
@@ -278,7 +278,7 @@ def _signal_name(number: int) -> str:
     return f"signal {number}"
 
 
-def in_worker(scratch: str) -> None:
+def enter_worker(scratch: str) -> None:
     """Called by a worker process, which leads its own session: all that programs leave behind is its to end.
 
     The folders of its runs are made in `scratch`, which the driver removes with the worker.

@@ -220,7 +220,7 @@ class Loop:
         if deaths < DEATHS and kills < KILLS:
             self.schedule.again([replace(task, attempt=task.attempt + 1)], alone=True)
             return []
-        elapsed = report.extra.get("elapsed", 0.0)
+        elapsed = report.elapsed
         error = f"the worker died {deaths + kills} times during this run ({report.detail})"
         return [
             Outcome(task.index, "crashed", None, elapsed, elapsed, attempt=task.attempt, error=error, limit=task.limit)

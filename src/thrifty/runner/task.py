@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -80,6 +80,7 @@ class Report:
         cause: "" all finished; "died" the worker died; "timeout" it was ended; "lost" never started.
         guilty: Index that was running when the worker died, where known.
         detail: For people: signal, exit code.
+        elapsed: Wall seconds of the run that was under way.
         outside: The worker was killed by somebody else, as far as can be known: no fault of the run.
     """
 
@@ -88,7 +89,7 @@ class Report:
     cause: Cause = ""
     guilty: int | None = None
     detail: str = ""
-    extra: dict[str, float] = field(default_factory=dict)
+    elapsed: float = 0.0
     outside: bool = False
 
 

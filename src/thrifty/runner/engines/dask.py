@@ -38,7 +38,7 @@ def _engine_for(payload: bytes) -> Processes:
     if engine is None or engine.stopped or _local.digest != digest:
         if engine is not None:
             engine.stop()
-        # Dask starts its workers as daemons, which may not have children; ours end with the warden, so it is safe
+        # Dask starts its workers as daemons, which may not have children; ours end when their driver ends
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
         engine = Processes(1)
         engine.start(cloudpickle.loads(payload))

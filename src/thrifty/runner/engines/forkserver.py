@@ -1,27 +1,23 @@
-"""A fork server whose children never import the user's script, and the warden beside it."""
+"""Start worker processes from a fork server, without importing the user's script in them."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
-import subprocess
-import sys
 import tempfile
 from multiprocessing import forkserver, popen_forkserver, reduction, spawn, util
 from multiprocessing.context import ForkServerContext, ForkServerProcess, set_spawning_popen
-from pathlib import Path
 from typing import Any
 
 from thrifty.errors import ConfigError
-from thrifty.runner.engines import process_tree as warden
 
-# numerical libraries use one thread a worker unless the user says otherwise: the workers fill the cores already
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+# one thread per worker unless the user says otherwise: the workers fill the cores already
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class _Popen(popen_forkserver.Popen):
-    """Start a process without importing the parent's `__main__`: simulators travel by value."""
+    """Start a process without importing the parent's `__main__`: simulators are sent by value."""
 
     def _launch(self, process_obj: Any) -> None:
         prepared = spawn.get_preparation_data(process_obj._name)
@@ -36,8 +32,8 @@ class _Popen(popen_forkserver.Popen):
         self.sentinel, write_end = forkserver.connect_to_new_process(self._fds)  # type: ignore[attr-defined]
         duplicate = os.dup(write_end)  # tells the child when we are gone
         self.finalizer = util.Finalize(self, util.close_fds, (duplicate, self.sentinel))  # type: ignore[attr-defined]
-        with open(write_end, "wb", closefd=True) as file:
-            file.write(buffer.getbuffer())
+        with contextlib.suppress(BrokenPipeError), open(write_end, "wb", closefd=True) as file:
+            file.write(buffer.getbuffer())  # a child that was killed meanwhile is noticed through its sentinel
         self.pid = forkserver.read_signed(self.sentinel)  # type: ignore[attr-defined]
 
 
@@ -54,15 +50,15 @@ class _Context(ForkServerContext):
 CONTEXT = _Context()
 
 
-def workers_environment() -> dict[str, str]:
-    """This process's environment, with one thread per numerical library where the user has not chosen."""
-    return {**dict.fromkeys(ONE_THREAD, "1"), **os.environ}
+def worker_environment() -> dict[str, str]:
+    """Return this process's environment, with one thread per numerical library where the user has not chosen."""
+    return {**dict.fromkeys(THREAD_VARIABLES, "1"), **os.environ}
 
 
 def start_forkserver() -> None:
     """Start the fork server with numpy and the runner already imported, single-threaded."""
     CONTEXT.set_forkserver_preload(["thrifty.runner.engines.worker_main"])
-    missing = [name for name in ONE_THREAD if name not in os.environ]
+    missing = [name for name in THREAD_VARIABLES if name not in os.environ]
     os.environ.update(dict.fromkeys(missing, "1"))
     try:
         forkserver.ensure_running()
@@ -70,7 +66,7 @@ def start_forkserver() -> None:
         if "path too long" not in str(error):
             raise
         raise ConfigError(
-            f"the temporary folder {tempfile.gettempdir()} is too deep for the sockets that workers are reached by",
+            f"the temporary folder {tempfile.gettempdir()} is too deep for the sockets of worker processes",
             code="bad-setting",
             why="the path of a socket may have about a hundred characters",
             fix="TMPDIR=/tmp, or another short one",
@@ -78,21 +74,3 @@ def start_forkserver() -> None:
     finally:
         for name in missing:
             del os.environ[name]
-
-
-class Warden:
-    """The process that ends the workers' groups when this process is gone (see `warden.py`)."""
-
-    def __init__(self) -> None:
-        start_forkserver()
-        reader, self.writer = CONTEXT.Pipe(duplex=False)
-        self.scratch = tempfile.mkdtemp(prefix="thrifty-")  # for what runs write; the warden removes it
-        command = [sys.executable, "-I", "-S", str(Path(warden.__file__)), self.scratch]
-        self._process = subprocess.Popen(command, stdin=reader.fileno(), start_new_session=True)
-        reader.close()
-
-    def close(self) -> None:
-        """Closing our end makes the warden end what is left, and itself."""
-        self.writer.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=5)

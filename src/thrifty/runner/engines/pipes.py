@@ -1,8 +1,8 @@
-"""The pipes between the driver and one worker: bundles there, outcomes back, without a thread between.
+"""Send bundles to one worker and outcomes back through two pipes, without a thread between.
 
 A message is its length in eight bytes and a pickle, from one of our processes to another, in memory. The driver never
 waits for a worker: what does not fit into a pipe is sent when there is room, and half a message from a worker that was
-killed is thrown away with its lane. The lane is the worker's own, so a death disturbs nobody else.
+killed is thrown away with its pipes. Each worker has pipes of its own, so a death disturbs nobody else.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any
 from thrifty.runner.engines.forkserver import CONTEXT
 
 _LENGTH = struct.Struct("=Q")
-_PIECE = 1 << 16  # bytes: what a pipe holds
-LONGEST = 1 << 40  # bytes: a thousand runs of the largest output allowed are a quarter of this
+_PIPE_BYTES = 1 << 16  # what a pipe holds
+MAX_MESSAGE_BYTES = 1 << 40  # a thousand runs of the largest output allowed are a quarter of this
 
 
 class GarbledError(Exception):
     """What came through a pipe is no message: somebody else wrote into it, as a forked copy of the worker does."""
 
 
-def framed(message: Any) -> bytes:
-    """A message as bytes."""
+def encode_message(message: Any) -> bytes:
+    """Turn a message into bytes, its length first."""
     data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
     return _LENGTH.pack(len(data)) + data
 
 
-class Frames:
-    """Cuts what came through a pipe into messages.
+class MessageDecoder:
+    """Cut the bytes that came through a pipe into messages.
 
     Example:
-        >>> frames = Frames()
-        >>> data = framed("first") + framed("second")
-        >>> [frames.feed(data[:-3]), frames.feed(data[-3:])]
+        >>> decoder = MessageDecoder()
+        >>> data = encode_message("first") + encode_message("second")
+        >>> [decoder.feed(data[:-3]), decoder.feed(data[-3:])]
         [['first'], ['second']]
     """
 
@@ -45,12 +45,12 @@ class Frames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Any]:
-        """Messages that are complete now."""
+        """Take more bytes; return the messages that are complete now."""
         self._buffer += data
         found = []
         while len(self._buffer) >= _LENGTH.size:
             end = _LENGTH.size + _LENGTH.unpack_from(self._buffer)[0]
-            if end > LONGEST:
+            if end > MAX_MESSAGE_BYTES:
                 raise GarbledError(f"a message of {end:,} bytes is announced")
             if len(self._buffer) < end:
                 break
@@ -62,67 +62,67 @@ class Frames:
         return found
 
 
-class Lane:
-    """The driver's ends of a worker's pipes; `theirs` goes to the worker when it starts."""
+class DriverPipes:
+    """The driver's ends of a worker's pipes; `worker_ends` goes to the worker when it starts."""
 
     def __init__(self) -> None:
         reads, self._out = CONTEXT.Pipe(duplex=False)
         self._in, writes = CONTEXT.Pipe(duplex=False)
-        self.theirs = (reads, writes)
+        self.worker_ends = (reads, writes)
         for end in (self._in, self._out):
             os.set_blocking(end.fileno(), False)
-        self._frames, self._unsent = Frames(), bytearray()
+        self._decoder, self._unsent = MessageDecoder(), bytearray()
 
     def fileno(self) -> int:
-        """Readable when the worker has said something."""
+        """Return what a selector watches: readable when the worker has sent something."""
         return self._in.fileno()
 
     def send(self, message: Any) -> None:
         """Send now, or as soon as the pipe has room."""
-        self._unsent += framed(message)
+        self._unsent += encode_message(message)
         self.flush()
 
     def flush(self) -> bool:
-        """Send what waits; whether something still does."""
+        """Send what waits; return whether something still does."""
         if not self._unsent:
             return False
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # a worker that is gone is reported by its pool
+        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the death of a worker is noticed elsewhere
             while self._unsent:
-                del self._unsent[: os.write(self._out.fileno(), memoryview(self._unsent)[:_PIECE].tobytes())]
+                del self._unsent[: os.write(self._out.fileno(), memoryview(self._unsent)[:_PIPE_BYTES].tobytes())]
         return bool(self._unsent)
 
     def receive(self) -> list[Any]:
-        """Complete messages; never waits."""
+        """Return complete messages; never wait."""
         found: list[Any] = []
         with contextlib.suppress(BlockingIOError):
-            while data := os.read(self._in.fileno(), _PIECE):
-                found += self._frames.feed(data)
+            while data := os.read(self._in.fileno(), _PIPE_BYTES):
+                found += self._decoder.feed(data)
         return found
 
     def close(self) -> None:
-        """A worker that waits for more ends itself."""
-        for end in (*self.theirs, self._in, self._out):
+        """Close all ends: a worker that waits for more ends itself."""
+        for end in (*self.worker_ends, self._in, self._out):
             end.close()
 
 
-class WorkerLane:
+class WorkerPipes:
     """The worker's ends: it waits for bundles and for room."""
 
     def __init__(self, reads: Any, writes: Any) -> None:
         self._reads, self._writes = reads, writes
-        self._frames, self._messages = Frames(), deque[Any]()
+        self._decoder, self._messages = MessageDecoder(), deque[Any]()
 
     def receive(self) -> Any:
-        """The next message; EOFError when the driver is gone."""
+        """Wait for the next message; EOFError when the driver is gone."""
         while not self._messages:
-            data = os.read(self._reads.fileno(), _PIECE)
+            data = os.read(self._reads.fileno(), _PIPE_BYTES)
             if not data:
                 raise EOFError
-            self._messages.extend(self._frames.feed(data))
+            self._messages.extend(self._decoder.feed(data))
         return self._messages.popleft()
 
     def send(self, message: Any) -> None:
         """Send all of it."""
-        data = memoryview(framed(message))
+        data = memoryview(encode_message(message))
         while data:
             data = data[os.write(self._writes.fileno(), data) :]

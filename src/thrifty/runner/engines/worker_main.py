@@ -1,7 +1,7 @@
-"""The side of a local worker that lives in the worker process.
+"""Run bundles in a worker process.
 
 Each worker leads its own session: Ctrl-C at the terminal reaches only the driver, and a time limit ends
-the worker with everything it started. A small block of shared memory (the cell) tells the driver
+the worker with everything it started. A small block of shared memory (the cell) shows the driver
 which run is under way since when, without a message: blame and limits need no more.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import math
+import multiprocessing
 import os
 import signal
 import time
@@ -17,52 +18,39 @@ from typing import Any
 
 import cloudpickle
 
-from thrifty.runner.command import in_worker
-from thrifty.runner.engines.pipes import WorkerLane
-from thrifty.runner.engines.process_tree import announce
+from thrifty.runner.command import enter_worker
+from thrifty.runner.engines.pipes import WorkerPipes
 from thrifty.runner.run_one import Runner, cpu_seconds
 from thrifty.runner.task import Outcome, Task
 
-PID, BORN, INDEX, STARTED, CPU, WITHDRAWN = range(6)
-# doubles: process id, its start time in ticks, index of the run under way or -1, when it started, CPU used until then,
-# last bundle to skip
-CELL = 6
+# doubles of the cell: index of the run under way or -1, when it started, CPU seconds until then, last bundle to skip
+INDEX, STARTED, CPU, WITHDRAWN = range(4)
+CELL_SIZE = 4
 _worker: dict[str, Any] = {}
 
 
-def initialise(
-    payload: bytes, cell: Any, pipes: tuple[Any, Any], home: tuple[Any, str], environment: dict[str, str]
-) -> None:
-    """Make a fresh worker ready; a simulator that cannot be rebuilt is reported by the first bundle.
-
-    Its home is the pipe to the warden, who ends it when the driver is gone, and its folder for what runs write.
-    """
-    warden, scratch = home
+def serve_bundles(payload: bytes, cell: Any, ends: tuple[Any, Any], scratch: str, environment: dict[str, str]) -> None:
+    """Run bundles as they come, until the driver closes the pipe; the whole life of a worker."""
     os.setsid()
-    cell[BORN] = announce(warden.fileno())
-    warden.close()
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined] - simulators may start processes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(environment)
-    in_worker(scratch)
-    cell[INDEX], cell[PID] = -1, os.getpid()
-    _worker["cell"], _worker["lane"] = cell, WorkerLane(*pipes)
+    enter_worker(scratch)
+    pipes = WorkerPipes(*ends)
+    _worker.update(cell=cell, pipes=pipes)
     try:
         _worker["runner"] = Runner.of(cloudpickle.loads(payload))
-    except BaseException as problem:
+    except BaseException as problem:  # a simulator that cannot be rebuilt is reported by the first bundle
         _worker["problem"] = f"{type(problem).__name__}: {problem}"
     gc.freeze()  # modules stay for ever: looking through them for garbage takes milliseconds between runs
-
-
-def serve() -> None:
-    """Run bundles as they come, until the driver closes the lane."""
-    lane: WorkerLane = _worker["lane"]
     while True:
         try:
-            number, tasks = lane.receive()
+            number, tasks = pipes.receive()
         except EOFError:
             return
-        lane.send((number, run_bundle(number, tasks)))
-        _worker["cell"][INDEX] = -1  # only now: a worker that dies while it sends dies of this run
+        pipes.send((number, run_bundle(number, tasks)))
+        cell[INDEX] = -1  # only now: a worker that dies while it sends dies of this run
 
 
 def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:
@@ -74,9 +62,9 @@ def run_bundle(number: int, tasks: Sequence[Task]) -> list[Outcome] | str:
     if number <= cell[WITHDRAWN]:
         return []
 
-    def started(index: int) -> None:
+    def note_start(index: int) -> None:
         cell[CPU], cell[STARTED], cell[INDEX] = cpu_seconds(), time.monotonic(), index
 
-    outcomes = [runner.run(task, started) for task in tasks]
+    outcomes = [runner.run(task, note_start) for task in tasks]
     cell[STARTED] = math.inf  # nothing is under way, but until the outcomes are sent this run can still be blamed
     return outcomes
