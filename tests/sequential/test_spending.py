@@ -10,7 +10,7 @@ import pytest
 import thrifty as th
 from thrifty.campaign.budget import Price
 from thrifty.errors import ConfigError, CostError
-from thrifty.sequential.spending import Allowance, Money, Spent
+from thrifty.sequential.spending import Allowance, CostUnit, Spent
 
 PRIOR = th.Normal(0, 1)
 pytestmark = pytest.mark.filterwarnings(
@@ -21,48 +21,52 @@ pytestmark = pytest.mark.filterwarnings(
 @pytest.mark.parametrize(
     ("money", "text", "amount"),
     [
-        (Money("cpu"), "2 cpu-h", 7_200.0),
-        (Money("cpu", slots=3), "40 min", 7_200.0),
-        (Money("wall", slots=2), "1 h", 7_200.0),
-        (Money("cpu", 0.01, price=Price.read("36 eur/cpu-h")), "200 eur", 200.0),
-        (Money("cpu", 0.01, price=Price.read("36 eur/cpu-h")), "2 cpu-h", 72.0),
-        (Money("reported", unit="events"), "1e6 events", 1e6),
-        (Money("reported"), 17, 17.0),
-        (Money("cpu"), None, None),
+        (CostUnit("cpu"), "2 cpu-h", 7_200.0),
+        (CostUnit("cpu", slots=3), "40 min", 7_200.0),
+        (CostUnit("wall", slots=2), "1 h", 7_200.0),
+        (CostUnit("cpu", 0.01, price=Price.read("36 eur/cpu-h")), "200 eur", 200.0),
+        (CostUnit("cpu", 0.01, price=Price.read("36 eur/cpu-h")), "2 cpu-h", 72.0),
+        (CostUnit("reported", unit="events"), "1e6 events", 1e6),
+        (CostUnit("reported"), 17, 17.0),
+        (CostUnit("cpu"), None, None),
     ],
 )
 def test_budget_is_a_sum_of_run_costs(money, text, amount):
-    assert money.amount(text) == pytest.approx(amount)
+    assert money.total(text) == pytest.approx(amount)
 
 
 @pytest.mark.parametrize(
     ("money", "budget", "message"),
     [
-        (Money("cpu"), 0.0, "positive number, got 0"),
-        (Money("cpu"), True, "positive number, got True"),
-        (Money("cpu"), float("nan"), "positive number, got nan"),
-        (Money("cpu"), "12", "has no unit"),
-        (Money("cpu"), "-2 cpu-h", "must be above 0"),
-        (Money("cpu"), "200 eur", "needs a price"),
-        (Money("wall"), "2 cpu-h", "is CPU time, but the cost of a run is wall time"),
-        (Money("reported", unit="operations"), "40 min", "elapsed time, but the cost of a run is what the simulator"),
+        (CostUnit("cpu"), 0.0, "positive number, got 0"),
+        (CostUnit("cpu"), True, "positive number, got True"),
+        (CostUnit("cpu"), float("nan"), "positive number, got nan"),
+        (CostUnit("cpu"), "12", "has no unit"),
+        (CostUnit("cpu"), "-2 cpu-h", "must be above 0"),
+        (CostUnit("cpu"), "200 eur", "needs a price"),
+        (CostUnit("wall"), "2 cpu-h", "is CPU time, but the cost of a run is wall time"),
+        (
+            CostUnit("reported", unit="operations"),
+            "40 min",
+            "elapsed time, but the cost of a run is what the simulator",
+        ),
     ],
 )
 def test_a_budget_that_cannot_be_added_up_is_refused(money, budget, message):
     with pytest.raises(ConfigError, match=message) as caught:
-        money.amount(budget)
+        money.total(budget)
     assert caught.value.code in ("bad-amount", "bad-price")
 
 
 def test_blocks_halve_down_to_one_run_per_worker():
     allowed, spent, blocks = Allowance(cost=100.0, slots=2), 0.0, []
-    while block := allowed.block(1.0, Spent(spent, 100)):
+    while block := allowed.next_block(1.0, Spent(spent, 100)):
         blocks.append(block)
         spent += block
     assert blocks == [50, 25, 12, 6, 3, 2, 2] and spent == 100.0
-    assert Allowance(runs=30, cost=100.0).block(1.0, Spent(0.0, 29)) == 1
-    assert Allowance(runs=30).block(None, Spent(0.0, 10)) == 20
-    assert Allowance(cost=100.0).block(None, Spent(0.0, 0)) == 1  # nothing is known yet
+    assert Allowance(runs=30, cost=100.0).next_block(1.0, Spent(0.0, 29)) == 1
+    assert Allowance(runs=30).next_block(None, Spent(0.0, 10)) == 20
+    assert Allowance(cost=100.0).next_block(None, Spent(0.0, 0)) == 1  # nothing is known yet
 
 
 class Toy:
@@ -153,8 +157,8 @@ def test_a_cheap_first_run_does_not_admit_fifty_dear_ones(seed):
 
     Where the first run takes more than half of the budget, it is refused.
     """
-    assert Allowance(cost=100.0).block(0.01, Spent(0.01, 1)) == 1
-    assert Allowance(cost=100.0, slots=4).block(0.01, Spent(0.04, 4)) == 4
+    assert Allowance(cost=100.0).next_block(0.01, Spent(0.01, 1)) == 1
+    assert Allowance(cost=100.0, slots=4).next_block(0.01, Spent(0.04, 4)) == 4
     method, over = th.SMCABC(th.Uniform(-5, 4)), []
 
     def simulate(theta, rng):

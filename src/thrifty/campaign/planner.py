@@ -58,7 +58,7 @@ class Planner:
         target = self._target(n, budget, each, table)
         with self.store.together():
             if part is None:
-                part = self._new_part(proposal)
+                part = self.add_part(proposal)
             have = self._committed(part, by_number=budget is None)
             if target > have:
                 mode = "n" if budget is None else "budget"
@@ -86,8 +86,8 @@ class Planner:
         n: int,
         *,
         mode: str,
-        proposal: CostAware | None = None,
-        fitted: FittedCost | None = None,
+        proposal: Any = None,
+        fitted: Cost | None = None,
     ) -> None:
         """Draw n parameters from a part, in the stream of the next block, and commit them."""
         if part == PRIOR:
@@ -102,7 +102,7 @@ class Planner:
             )
         blocks = self.store.blocks()
         theta, log_weights = drawn(self.prior, proposal, n, seed=self.settings["seed"], block=len(blocks))
-        predicted = fitted(theta) if fitted is not None else np.full(n, np.nan)
+        predicted = np.full(n, np.nan) if fitted is None else np.asarray(fitted(theta), dtype=np.float64)
         first = sum(block["n"] for block in blocks)
         coins = np.array([coin(self.settings["seed"], first + i) for i in range(n)])
         self.store.add_block(part, theta, log_weights=log_weights, predicted=predicted, coins=coins, mode=mode)
@@ -135,9 +135,13 @@ class Planner:
         if PRIOR not in self.store.parts():
             self.store.add_part("prior", {"kind": "prior"})
 
-    def _new_part(self, proposal: CostAware | None) -> int:
+    def add_part(self, proposal: Any) -> int:
+        """Freeze a proposal as a part of the pool and return its number; None is the prior."""
         self._prior_part()
-        return PRIOR if proposal is None else self.store.add_part("cost_aware", proposal.to_dict())
+        if proposal is None:
+            return PRIOR
+        recipe = proposal.to_dict()
+        return self.store.add_part(recipe["kind"], recipe)
 
     @property
     def _measured_unit(self) -> str:
@@ -208,7 +212,7 @@ def request_of(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
     return json.dumps(words)
 
 
-def drawn(prior: Prior, proposal: CostAware | None, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
+def drawn(prior: Prior, proposal: Any, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
     """(theta, log weights) of a block: a pure function of seed, block and proposal."""
     rng = np.random.default_rng(stream(seed, CANDIDATES, block))
     if proposal is None:

@@ -1,6 +1,6 @@
 """A folder with the prior and simulator it belongs to: what every step of a campaign needs, and methods of their own.
 
-`Campaign` puts steps together from it; so does `Generations`, for methods that steer their own simulations.
+`Campaign` puts steps together from it; so do sequential methods, which commit their own draws.
 
 One session of a campaign: pending runs in, the loop, recorded runs out, and what must be said afterwards.
 """
@@ -247,6 +247,12 @@ class Session:
         store = Store.open(self.folder, readonly=True)
         return store, store.settings()
 
+    def settings(self) -> dict[str, Any]:
+        """Read the settings of the campaign."""
+        store, settings = self.reading()
+        store.close()
+        return settings
+
     @contextmanager
     def writing(self) -> Iterator[tuple[Store, dict[str, Any]]]:
         """The store and its settings, under the folder's lock."""
@@ -304,6 +310,18 @@ class Session:
                 )
             if not planner.top_up(budget):
                 return ending
+
+    def run_pending(self, store: Store, interrupts: Interrupts, engine: Engine) -> None:
+        """Run what is committed by number and pending, for a method that commits its own draws."""
+        settings = store.settings()
+        is_first = settings.get("shape") is None
+        pending = Pending.of(store, self.prior.dim, modes=("pilot", "n"))
+        if len(pending.index):
+            self.check_simulator(store, settings)
+        driver = self.driver(store, interrupts, engine=engine, limit=None, progress="quiet")
+        driver.run(pending, first=is_first)
+        if is_first:
+            driver.after_pilot(self.prior.names)
 
     def weights(self, table: Table, parts: dict[int, Any]) -> Array:
         """Log weights of the pool, with what policies on time-outs add (n,)."""

@@ -1,1 +1,1 @@
-"""Methods that steer their own simulations, on top of campaigns and inference."""
+"""Sequential methods: they choose their own simulations, on top of campaigns and inference."""

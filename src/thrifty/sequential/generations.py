@@ -1,64 +1,118 @@
-"""Generations of a method that steers its own simulations, as committed blocks of a campaign.
+"""Draw and run the generations of a sequential method, in memory or as committed blocks of a campaign.
 
-Each generation is a proposal frozen as a part and a block of draws, committed before it runs, finished before it is
-read. Asked for a generation that is there already, the planned draws are read back and only pending runs are run:
-calling the method again with the same settings goes on where it stopped.
+A generation takes a proposal and a number and gives back that many simulations, *all of them, in plan order*: nothing
+is drawn again for a slow or failed run and nothing stops at "enough accepted", so that run time cannot choose which
+runs are seen. The noise of run i is a function of (seed, i) alone.
 
-What one generation of a sequential method did.
+`MemoryGenerations` writes nothing. `CampaignGenerations` freezes each proposal as a part and commits its draws as a
+block before it runs them. A generation that is already there is read back and only its pending runs are run: calling
+the method again with the same settings continues where it stopped. It works through `campaign.session`, the only way
+from here into a run folder.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from thrifty.campaign.planner import PRIOR, cost_kind, drawn, unit_of
-from thrifty.errors import CampaignError
-from thrifty.proposals import CostAware, weighting_from_dict
-from thrifty.proposals.kernel import KernelProposal
+from thrifty.campaign.campaign import Campaign
+from thrifty.campaign.planner import cost_kind, unit_of
+from thrifty.errors import CampaignError, ConfigError, DataError
+from thrifty.proposals import weighting_from_dict
+from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.seeds import coin
-from thrifty.store.read import Pending, read_table
-from thrifty.store.store import Store
+from thrifty.runner.task import Engine
+from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
+from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Prior
 
-if TYPE_CHECKING:
-    from thrifty.campaign.campaign import Campaign
-    from thrifty.runner.task import Engine
+FIRST_BLOCK = "generations"  # setting: number of the first block of generations; earlier ones are pilot and plan
 
 
-@dataclass(frozen=True)
-class Generation:
-    """What one generation did.
+class Generations(Protocol):
+    """Draws and runs one generation after the other."""
 
-    Attributes:
-        n: Runs.
-        cost: Their total cost.
-        predicted: What the cost model of the time expected; 0 where there was none.
-        epsilon: Tolerance of the pool after it, on the scale of the distance then.
-        ess: Effective draws of the pool within that tolerance.
-        acceptance: Share of this generation's runs within it.
-        proposal: Where the draws came from.
+    @property
+    def campaign(self) -> Campaign | None:
+        """The campaign whose folder keeps the runs, if any."""
+        ...
+
+    def read_earlier(self) -> list[tuple[Any, Simulations]]:
+        """Return (proposal, simulations) of the runs that were there before the first generation."""
+        ...
+
+    def run(self, proposal: Any, n: int) -> Simulations:
+        """Simulate n draws from the proposal; return them in plan order."""
+        ...
+
+
+def open_generations(
+    simulator: Any, *, n: int | None, budget: float | str | None, seed: int, workers: int, engine: Any
+) -> tuple[Generations, Allowance]:
+    """Prepare to run a simulator, a model or a campaign under n runs or a budget.
+
+    In a campaign the campaign's own `cost`, `unit` and `price` count. In memory, `th.Output(cost=...)` counts where the
+    simulator gives it and CPU seconds where not; a budget in CPU or elapsed time measures that. `simulate_many` of a
+    model counts in the model's own unit.
     """
-
-    n: int
-    cost: float
-    predicted: float
-    epsilon: float
-    ess: float
-    acceptance: float
-    proposal: Prior | CostAware | KernelProposal
-
-
-STARTED = "generations"  # setting: the first block that belongs to generations; earlier ones are pilot and plan
+    if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
+        raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
+    slots = workers if engine is None else int(engine.slots)
+    if isinstance(simulator, Campaign):
+        cost = CostUnit.of_campaign(simulator, slots)
+        generations = CampaignGenerations(simulator, engine if engine is not None else Processes(workers))
+        return generations, Allowance(n, cost.total(budget), slots)
+    if hasattr(simulator, "simulate_many"):
+        cost = CostUnit("reported", unit=str(getattr(simulator, "unit", "operations")), slots=slots)
+    else:
+        kind = cost_kind_of(budget)
+        simulator, cost = MeasuredSimulator(simulator, engine, kind), CostUnit(kind or "", slots=slots)
+    return MemoryGenerations(simulator, seed, workers), Allowance(n, cost.total(budget), slots)
 
 
 @dataclass
-class Generations:
-    """The generations of one campaign, in order.
+class MemoryGenerations:
+    """Generations through `simulate_many`; nothing is written.
+
+    Args:
+        simulator: A model of `th.models`, or anything with its `simulate_many`.
+        seed: Of draws and noise.
+        workers: Local processes.
+    """
+
+    simulator: Any
+    seed: int
+    workers: int = 1
+    campaign: None = None
+    _counts: list[int] = field(default_factory=list, init=False)
+
+    def read_earlier(self) -> list[tuple[Any, Simulations]]:
+        """Return nothing: there are no earlier runs in memory."""
+        return []
+
+    def run(self, proposal: Any, n: int) -> Simulations:
+        """Simulate n draws from the proposal; return them in the order of the draws."""
+        number, start = len(self._counts), sum(self._counts)
+        drawn = proposal.sample(n, np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, number))))
+        draws = drawn if isinstance(drawn, Draws) else Draws(theta=drawn, names=proposal.names)
+        sims = self.simulator.simulate_many(draws, self.seed, start=start, workers=self.workers)
+        if len(sims) != len(draws) or not np.array_equal(sims.theta, draws.theta):
+            raise DataError(
+                f"{len(sims)} simulations came back for {len(draws)} draws, or in another order",
+                code="bad-simulator",
+                why="a generation that keeps only what finished favours cheap runs",
+                fix="finish the generation: every planned run must have a status",
+            )
+        self._counts.append(n)
+        return sims
+
+
+@dataclass
+class CampaignGenerations:
+    """Generations of one campaign, each a committed block of its folder.
 
     Args:
         campaign: The campaign; what it has run before becomes the first generations.
@@ -69,62 +123,47 @@ class Generations:
     engine: Engine
     _block: int = field(default=-1, init=False)
 
-    def before(self) -> list[tuple[Any, Simulations]]:
-        """(proposal, simulations) of pilot and plan blocks that were run before the first generation."""
-        with Interrupts() as interrupts, self.campaign.session.writing() as (store, settings):
-            if STARTED not in settings:
-                store.put(STARTED, len(store.blocks()))
-            self._block = int(store.settings()[STARTED])
+    def read_earlier(self) -> list[tuple[Any, Simulations]]:
+        """Return (proposal, simulations) of pilot and plan blocks, their pending runs run first."""
+        session, prior = self.campaign.session, self.campaign.prior
+        with Interrupts() as interrupts, session.writing() as (store, settings):
+            if FIRST_BLOCK not in settings:
+                store.put(FIRST_BLOCK, len(store.blocks()))
+            self._block = int(store.settings()[FIRST_BLOCK])
             blocks = [block for block in store.blocks()[: self._block] if block["admitted"]]
+            parts = store.parts()
             if blocks:
-                self._finish(store, interrupts)
-            if not interrupts.drain:
-                return [(self._proposal(store, block["part"]), self._read(store, block)) for block in blocks]
-        self.campaign.session.stop_if_asked(interrupts)  # raises what the signal asked for
-        return []
-
-    def __call__(self, proposal: Any, n: int) -> Simulations:
-        """Simulations of n draws from the proposal, in plan order: committed, run, or read back."""
-        with Interrupts() as interrupts, self.campaign.session.writing() as (store, settings):
-            self.campaign.session.check_simulator(store, settings)
-            blocks = store.blocks()
-            if self._block >= len(blocks):
-                self._commit(store, settings, proposal, n)
-            else:
-                self._check_same(store, blocks[self._block], proposal, n)
-            self._finish(store, interrupts)
-            block = store.blocks()[self._block]
-            sims = self._read(store, block)
+                session.run_pending(store, interrupts, self.engine)
         if interrupts.drain:
-            self.campaign.session.stop_if_asked(
-                interrupts
-            )  # raises what the signal asked for; the generation stays committed
+            session.stop_if_asked(interrupts)  # raises what the signal asked for
+        recipes = [parts[block["part"]] for block in blocks]
+        proposals = [prior if kind == "prior" else weighting_from_dict(recipe, prior) for kind, recipe in recipes]
+        return [(proposal, self._read(block)) for proposal, block in zip(proposals, blocks, strict=True)]
+
+    def run(self, proposal: Any, n: int) -> Simulations:
+        """Simulate n draws from the proposal, in plan order: commit and run them, or read them back."""
+        session = self.campaign.session
+        with Interrupts() as interrupts, session.writing() as (store, settings):
+            session.check_simulator(store, settings)
+            blocks = store.blocks()
+            if self._block < len(blocks):
+                self._check_same(store.parts(), blocks[self._block], proposal, n)
+            else:
+                source = None if proposal is self.campaign.prior else proposal
+                planner = session.planner(store, settings)
+                part = planner.add_part(source)
+                planner.commit(part, n, mode="n", proposal=source, fitted=getattr(source, "cost", None))
+            session.run_pending(store, interrupts, self.engine)
+            block = store.blocks()[self._block]
+        if interrupts.drain:
+            session.stop_if_asked(interrupts)  # raises what the signal asked for; the generation stays committed
         self._block += 1
-        return sims
+        return self._read(block)
 
-    def _commit(self, store: Store, settings: dict[str, Any], proposal: Any, n: int) -> None:
+    def _check_same(self, parts: dict[int, Any], block: dict[str, Any], proposal: Any, n: int) -> None:
+        kind, recipe = parts[block["part"]]
         plain = proposal is self.campaign.prior
-        if plain:
-            part = PRIOR
-            if PRIOR not in store.parts():
-                store.add_part("prior", {"kind": "prior"})
-        else:
-            if PRIOR not in store.parts():
-                store.add_part("prior", {"kind": "prior"})  # number 0 is the prior in every campaign
-            recipe = proposal.to_dict()
-            part = store.add_part(recipe["kind"], recipe)
-        blocks = store.blocks()
-        source = None if plain else proposal
-        theta, log_weights = drawn(self.campaign.prior, source, n, seed=settings["seed"], block=len(blocks))
-        first = sum(block["n"] for block in blocks)
-        coins = np.array([coin(settings["seed"], first + i) for i in range(n)])
-        cost = getattr(proposal, "cost", None)
-        predicted = np.full(n, np.nan) if plain or cost is None else np.asarray(cost(theta), dtype=np.float64)
-        store.add_block(part, theta, log_weights=log_weights, predicted=predicted, coins=coins, mode="n")
-
-    def _check_same(self, store: Store, block: dict[str, Any], proposal: Any, n: int) -> None:
-        kind, recipe = store.parts()[block["part"]]
-        same = kind == "prior" if proposal is self.campaign.prior else recipe == _plain(proposal.to_dict())
+        same = kind == "prior" if plain else recipe == json.loads(json.dumps(proposal.to_dict()))
         if not same or block["n"] != n:
             raise CampaignError(
                 f"generation {self._block} of {self.campaign.folder} has {block['n']} draws of another proposal"
@@ -134,26 +173,8 @@ class Generations:
                 fix="use the settings it was made with, or a new folder",
             )
 
-    def _finish(self, store: Store, interrupts: Interrupts) -> None:
-        """Run everything that is pending."""
-        settings = store.settings()
-        session = self.campaign.session
-        opening = settings.get("shape") is None
-        pending = Pending.of(store, self.campaign.prior.dim, modes=("pilot", "n"))
-        if len(pending.index):
-            session.check_simulator(store, settings)
-        driver = session.driver(store, interrupts, engine=self.engine, limit=None, progress="quiet")
-        driver.run(pending, first=opening)
-        if opening:
-            driver.after_pilot(self.campaign.prior.names)
-
-    def _proposal(self, store: Store, part: int) -> Any:
-        kind, recipe = store.parts()[part]
-        return self.campaign.prior if kind == "prior" else weighting_from_dict(recipe, self.campaign.prior)
-
-    def _read(self, store: Store, block: dict[str, Any]) -> Simulations:
-        table = read_table(store, dim=self.campaign.prior.dim)
-        settings = store.settings()
+    def _read(self, block: dict[str, Any]) -> Simulations:
+        table, _, settings, _ = self.campaign.session.read()
         kind, scale = cost_kind(settings, self.campaign.price)
         rows = (table.index >= block["first"]) & (table.index < block["first"] + block["n"])
         return Simulations(
@@ -166,10 +187,3 @@ class Generations:
             names=self.campaign.prior.names,
             unit=unit_of(settings),
         )
-
-
-def _plain(recipe: dict[str, Any]) -> dict[str, Any]:
-    """The recipe as JSON gives it back."""
-    import json
-
-    return json.loads(json.dumps(recipe))

@@ -1,25 +1,35 @@
-"""All runs of a sequential method so far, weighted as one sample from the mixture of what they were drawn from.
+"""Keep all runs of a sequential method, weighted as one sample from the mixture of their proposals.
 
     w(theta) = prior / sum_j (n_j/n) q_j(theta)          (`th.Pool`, kept up to date run by run)
 
-Early runs are never thrown away, weights are bounded by the share of the first generation, and a refitted cost is a
-new component, never a rewrite.
+Early runs are never discarded, weights are bounded by the share of the first generation, and a refitted cost is a
+new component, never a change of an old one.
+
+`RunPool` holds the runs. `PaidRuns` adds runs of a proposal in blocks that an allowance admits, and learns what they
+cost; it is what a method that chooses its own proposals needs besides its proposals.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from thrifty.proposals import Pool
-from thrifty.sequential.memory_generations import concatenate
+from thrifty.costs import Polynomial, fit_cost
+from thrifty.errors import ConfigError, CostError, ThriftyWarning
+from thrifty.proposals import Pool, evaluate_cost
+from thrifty.sequential.generations import Generations
+from thrifty.sequential.spending import Allowance
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Cost, Prior
+
+FIRST_BLOCK_SHARE = 0.125  # share of what is left for the first block of a proposal: 0.5 overran a budget by 2 %
+COST_FIT_RUNS = 600  # runs of a cost fit, evenly from all generations: more change little
 
 
 class RunPool:
-    """Simulations with the proposals behind them.
+    """Simulations with the proposals from which they were drawn.
 
     Args:
         prior: The target of the weights; draws from this very object are plain.
@@ -35,13 +45,13 @@ class RunPool:
         self.counts: list[int] = []
         self.log_weights: Array = np.empty(0)
         self._parts: list[Simulations] = []
-        self._ratios: list[Array] = []  # log q_j/prior at every run: what is known is not computed again
+        self._ratios: list[Array] = []  # log q_j/prior at every run, kept so that it is computed once
 
     def __len__(self) -> int:
         return len(self.log_weights)
 
     def add(self, proposal: Any, sims: Simulations) -> None:
-        """Take in runs; more runs from the last proposal are counted with its others."""
+        """Add runs; more runs from the last proposal are counted with its others."""
         self._ratios = [
             np.concatenate([known, self._ratio(q, sims.theta)])
             for known, q in zip(self._ratios, self.proposals, strict=True)
@@ -76,18 +86,120 @@ class RunPool:
         return float(sum(np.nansum(part.cost) for part in self._parts))
 
     @property
-    def unevenness(self) -> float:
+    def cost_variation(self) -> float:
         """Standard deviation of the costs over their mean; 0 before there are any."""
         cost = self.cost[np.isfinite(self.cost)] if self._parts else np.empty(0)
         return float(cost.std() / cost.mean()) if len(cost) and cost.mean() > 0 else 0.0
 
     @property
     def runs(self) -> Simulations:
-        """All runs, not weighted."""
-        return concatenate(self._parts)
+        """All runs in one table without weights, indices continued."""
+        first = self._parts[0]
+        return Simulations(
+            theta=self.theta,
+            x=np.concatenate([part.x for part in self._parts]),
+            cost=self.cost,
+            status=np.concatenate([part.status for part in self._parts]),
+            index=np.arange(len(self)),
+            m=first.m,
+            names=first.names,
+            x_names=first.x_names,
+            unit=first.unit,
+        )
 
     @property
     def table(self) -> Simulations:
         """All runs with their weights and the pool that made them."""
         pool = Pool(tuple(zip(self.counts, self.proposals, strict=True)), self.prior)
         return self.runs.reweighted(self.log_weights, pool)
+
+
+class PaidRuns:
+    """Runs under an allowance, and what is known of their cost.
+
+    Args:
+        prior: Of the parameters.
+        generations: Where draws are run.
+        cost: Known expected cost; learned from the runs when None.
+    """
+
+    def __init__(self, prior: Prior, generations: Generations, cost: Cost | None) -> None:
+        self.prior, self.generations, self.cost, self.known_cost = prior, generations, cost, cost is not None
+        self.pool = RunPool(prior)
+        self._accuracy: list[tuple[float, float]] = []  # (cost, predicted cost) of each generation
+
+    def run(self, proposal: Any, size: int, allowed: Allowance) -> tuple[int, str]:
+        """Run `size` draws in blocks; return how many were run, and what stopped them, if anything did."""
+        done, stopped, before = 0, "", self.pool.spent
+        while done < size and not stopped:
+            each = self.expected_cost(proposal)
+            if done and each is not None:  # draws of this very proposal say more than a cost model of its region
+                each = max(each, (self.pool.spent - before) / done)
+            part = 0.5 if done else FIRST_BLOCK_SHARE
+            block = allowed.next_block(each, self.pool, part=part, spread=self.pool.cost_variation)
+            count = min(size - done, block)
+            if count:
+                self.pool.add(proposal, self.generations.run(proposal, count))
+                done += count
+                self._check_cost(allowed)
+            else:
+                stopped = allowed.stop_reason(self.pool)
+        if stopped == "budget" and len(self.pool) < 2:
+            raise ConfigError(
+                f"the first run cost {self.pool.spent:g} of the budget of {allowed.cost:g}: no second is paid for",
+                code="budget-too-small",
+                why="one run has nothing to be compared with",
+                fix=f"{100 * self.pool.spent:.2g} would pay about a hundred runs like it",
+            )
+        return done, stopped
+
+    def _check_cost(self, allowed: Allowance) -> None:
+        if allowed.cost is not None and not np.nansum(self.pool.cost) > 0:
+            raise CostError(
+                f"a budget was given, but the first {len(self.pool)} runs report no cost",
+                code="bad-cost",
+                why="a budget that is never used never ends",
+                fix="give n=, or let the simulator return th.Output(x, cost=...)",
+            )
+
+    def compare_cost(self, proposal: Any, n: int) -> tuple[float, float]:
+        """Return the cost of the last n runs, drawn from the proposal, and what the cost model expects of them."""
+        cost = float(np.nansum(self.pool.cost[-n:]))
+        predicted = 0.0 if self.cost is None else n * self._predict(proposal)
+        self._accuracy.append((cost, predicted))
+        return cost, predicted
+
+    def expected_cost(self, proposal: Any) -> float | None:
+        """Return the expected cost of one draw, corrected by earlier generations; None before any cost is known."""
+        if self.cost is not None:
+            return self._predict(proposal) * self._correction()
+        return self.pool.spent / len(self.pool) if len(self.pool) else None
+
+    def _predict(self, proposal: Any) -> float:
+        """Expected cost of a draw under the current cost model."""
+        if proposal is self.prior and self.cost is not None:
+            return float(np.mean(evaluate_cost(self.cost, proposal.sample(4_096, np.random.default_rng(0)))))
+        return float(proposal.expected_cost)
+
+    def _correction(self) -> float:
+        """Total cost of the generations with a prediction over their total predicted cost."""
+        both: Array = np.array([pair for pair in self._accuracy if pair[1] > 0]).reshape(-1, 2)
+        cost, predicted = both.sum(0)
+        return float(cost / predicted) if cost > 0 else 1.0
+
+    def refit_cost(self) -> None:
+        """Fit the cost model to all runs so far, unless the cost was given."""
+        if self.known_cost:
+            return
+        some = np.unique(np.linspace(0, len(self.pool) - 1, COST_FIT_RUNS).astype(int))
+        theta, cost = self.pool.theta[some], self.pool.cost[some]
+        timed = np.isfinite(cost) & (cost > 0)
+        if not timed.any():
+            self.cost = None
+            return
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ThriftyWarning)  # a poor cost model saves less and biases nothing
+                self.cost = fit_cost(theta[timed], cost[timed], model=Polynomial(3))  # a tenth of the time of "auto"
+        except CostError:  # too few timed runs yet: the cost model stays as it is
+            return

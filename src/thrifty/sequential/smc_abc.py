@@ -1,17 +1,17 @@
-"""SMC-ABC with cost-penalised kernels: the proposal follows the posterior and avoids what is expensive.
+"""Run SMC-ABC with cost-penalised kernels: the proposal follows the posterior and avoids expensive runs.
 
     generation 0   prior, or prior/g(c) when the cost is known
-    generation t   kernel mixture round the runs nearest to x_o, moved by regression to where they would be had they
+    generation t   kernel mixture around the runs nearest to x_o, moved by regression to where they would be had they
                    hit it, divided by g(c_t), c_t refitted to all runs so far
     weights        prior / sum_j (n_j/n) q_j(theta): all generations pooled as one sample from their mixture
     tolerance      the smallest epsilon at which the pool keeps `particles` effective draws
 
 Every run of every generation stays in the pool and is weighted by what it was drawn from, so early runs are never
-thrown away, weights are bounded by the first generation's share, and a refitted cost is a new component, never a
-rewrite. A generation is a fixed number of planned runs, all finished before the next: no straggler is dropped and
-nobody runs "until enough are accepted". Which runs a budget still pays for is set from *expected* cost before they
-are drawn. Regression decides where to look and, unless a distance or tolerance is given, in which statistics to be
-near (`thrifty.sequential.projection`); the weights never depend on it.
+discarded, weights are bounded by the first generation's share, and a refitted cost is a new component, never a
+change of an old one. A generation is a fixed number of planned runs, all finished before the next: no slow run is
+dropped and no generation runs "until enough are accepted". How many runs a budget still pays for is set from
+*expected* cost before they are drawn. Regression decides where to look and, unless a distance or tolerance is given,
+which projection of the statistics is compared; the weights never depend on it.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from thrifty.inference.adjustment import Adjust
 from thrifty.inference.vector_distances import Distance
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
-from thrifty.sequential.accounts import accounted
-from thrifty.sequential.memory_generations import as_runner
+from thrifty.sequential.generations import open_generations
 from thrifty.sequential.smc_loop import Loop
-from thrifty.sequential.spending import Allowance
 from thrifty.study.study import Study
 from thrifty.types import Array, Cost, Penalty, Prior
 
@@ -43,22 +41,22 @@ class SMCABC:
 
     Args:
         prior: The prior.
-        particles: Effective draws that the tolerance keeps, at the least: the accuracy of the posterior asked for.
+        particles: Effective draws that the tolerance keeps, at the least: the accuracy of the posterior.
             In projected statistics more are kept where runs are many (one in 40 of the neighbourhood).
-        size: Runs of the first generations; twice `particles` by default, as many as steer. Later ones are a third of
-            the pool.
+        size: Runs of the first generations; twice `particles` by default, since that many runs choose the next kernels.
+            Later ones are a third of the pool.
         epsilon: Stop when the tolerance reaches this.
         min_acceptance: Stop when fewer of a generation's runs are accepted.
-        distance: As in `th.ABC`. Left out (or `Euclidean()`), and without an epsilon, the scale follows the runs from
-            generation to generation and the posterior is read in projected statistics, in units of about one
+        distance: As in `th.ABC`. By default (or with `Euclidean()`), and without an epsilon, the scale follows the
+            runs from generation to generation and the posterior is read in projected statistics, in units of about one
             posterior standard deviation. With a scale, an epsilon, or another distance: plain ABC at that distance.
-        penalty: g of the kernels; √c, the optimum for a fixed budget, by default.
+        penalty: g of the kernels; by default √c, the optimum for a fixed budget.
         adjust: Regression adjustment of the final draws.
 
     Example:
         >>> def simulator(theta, rng):
         ...     return theta + 0.1 * rng.standard_normal(1)
-        >>> class Table:  # a runner of one's own: anything with simulate_many
+        >>> class Table:  # any object with simulate_many
         ...     def simulate_many(self, draws, seed, start=0, workers=1):
         ...         noise = np.random.default_rng([seed, start]).normal(size=draws.theta.shape)
         ...         return th.Simulations.from_arrays(theta=draws.theta, x=draws.theta + 0.1 * noise)
@@ -68,10 +66,12 @@ class SMCABC:
     """
 
     prior: Prior
-    particles: int = 200  # posterior sd to 5 %; fewer follow the posterior faster, more are steadier
+    particles: int = 200  # posterior sd to 5 %; fewer follow the posterior faster, more vary less
     size: int | None = None
     epsilon: float | None = None
-    min_acceptance: float = 0.001  # 0.005 left an outbreak of 13 at a hundredth of its budget, and off
+    min_acceptance: float = (
+        0.001  # 0.005 stopped an outbreak of 13 at a hundredth of its budget, with a wrong posterior
+    )
     distance: Distance | Callable[[Array, Array], npt.ArrayLike] | None = None
     penalty: Penalty | float = Power(0.5)  # noqa: RUF009 - frozen
     adjust: Adjust = "none"
@@ -108,8 +108,9 @@ class SMCABC:
             x_o: The observation.
             n: Total number of runs.
             budget: Total cost: a number in the unit in which runs report it, "2 cpu-h", "40 min" (of run time on
-                each worker), or "200 eur" for a campaign with a price. Overrun by about the dearest run per worker.
-            cost: Known expected cost; learned from the runs when left out.
+                each worker), or "200 eur" for a campaign with a price. The overrun is about the most expensive run
+                per worker.
+            cost: Known expected cost; by default learned from the runs.
             seed: Of everything random.
             workers: Local processes.
             engine: `th.Inline()`, `th.Dask(...)` instead of workers.
@@ -118,10 +119,7 @@ class SMCABC:
             raise ConfigError(
                 "nothing says when to stop", code="conflicting-settings", fix="give n=, budget= or SMCABC(epsilon=...)"
             )
-        if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
-            raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
-        slots = workers if engine is None else int(engine.slots)
-        simulator, money = accounted(simulator, budget, engine=engine, slots=slots)
-        allowed = Allowance(n, money.amount(budget), slots)
-        runner = as_runner(simulator, seed=seed, workers=workers, engine=engine)
-        return Loop(self, runner, x_o, cost=cost).run(allowed)
+        generations, allowed = open_generations(
+            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine
+        )
+        return Loop(self, generations, x_o, cost=cost).run(allowed)

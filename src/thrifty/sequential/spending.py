@@ -1,32 +1,52 @@
-"""How much a method that steers its own simulations may spend, and how many runs the rest still pays for.
+"""Decide how many runs a sequential method may still start, from a number of runs or a budget.
 
-A budget is a sum over runs, in the unit of `Simulations.cost`. Runs are admitted in blocks whose number comes from
-the *expected* cost of a draw, never from what the drawn runs would cost, and blocks that were started are finished:
-the number of runs is a stopping time, so weighted sums stay unbiased. Blocks are at most half of what is left, the
-first of a new proposal an eighth (its cost is a prediction), never more than all runs before, down to one run per
-worker, so that a budget is overrun by about one such block.
+A budget is a sum over runs, in the unit of `Simulations.cost`. Runs are admitted in blocks whose size comes from
+the *expected* cost of a draw, never from what the drawn runs would cost, and every block that was started is
+finished: the number of runs is a stopping time, so weighted sums stay unbiased. A block is at most half of what is
+left, the first of a new proposal an eighth (its cost is a prediction), never more than all runs before, down to one
+run per worker, so that a budget is overrun by about one such block.
+
+    CostUnit            what runs cost here, and a budget such as "2 cpu-h" as a sum of run costs
+    Allowance           the runs that are left, and the size of the next block
+    MeasuredSimulator   a plain simulator in memory, with the cost that it reports or that the clock measures
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
-from thrifty.campaign.budget import Budget, Of
-from thrifty.errors import ConfigError
+from thrifty.campaign.budget import Budget
+from thrifty.campaign.campaign import Campaign
+from thrifty.campaign.planner import cost_kind
+from thrifty.campaign.simulate import simulate
+from thrifty.errors import ConfigError, CostError
+from thrifty.runner.engines.processes import Processes
+from thrifty.runner.task import CostKind, Engine, Outcome, Report
+from thrifty.tables.draws import Draws
+from thrifty.tables.simulations import Simulations
+from thrifty.types import Array
 
-LARGEST = 2**31  # runs: as many as are asked for
+ALL_RUNS = 2**31  # as many runs as are left
+
+_NAMES = {"cpu": "CPU time", "wall": "wall time", "elapsed": "elapsed time", "reported": "what the simulator reports"}
+_FIXES = {
+    "cpu": 'give CPU time, "2 cpu-h"; or a campaign with that cost',
+    "wall": 'give elapsed time, "40 min"; or a campaign with cost="cpu"',
+    "reported": 'give a number, in the reported unit; or measure time instead: th.Campaign(..., cost="cpu")',
+}
 
 
 @dataclass(frozen=True)
-class Money:
-    """What runs cost here: the kind that is added up, what one unit of it is worth, and its name.
+class CostUnit:
+    """What runs cost here: the kind that is added up, the value of one unit of it, and its name.
 
     Attributes:
-        kind: "cpu", "wall" or "reported"; "" when only the first run will tell.
-        scale: Units of cost to one second (the price), or to one reported unit.
+        kind: "cpu", "wall" or "reported"; "" when it is known only after the first run.
+        scale: Units of cost for one second (the price), or for one reported unit.
         unit: Name of reported units, or empty.
         price: Of a campaign, for budgets in money.
         slots: Runs at a time: elapsed minutes times this are minutes of run time.
@@ -38,14 +58,21 @@ class Money:
     price: Any = None
     slots: int = 1
 
-    def amount(self, budget: float | str | None) -> float | None:
-        """The budget as a sum of run costs.
+    @classmethod
+    def of_campaign(cls, campaign: Campaign, slots: int) -> CostUnit:
+        """Read what runs of a campaign cost from its settings."""
+        settings = campaign.session.settings()
+        kind, scale = cost_kind(settings, campaign.price)
+        return cls(kind, scale, settings.get("unit") or "", campaign.price, slots)
+
+    def total(self, budget: float | str | None) -> float | None:
+        """Convert a budget to a sum of run costs.
 
         A number is in the unit of the runs. "2 cpu-h" is CPU time and "40 min" elapsed time, that is 40 minutes of
         run time on each of `slots` workers; "200 eur" needs the price of a campaign.
 
         Example:
-            >>> Money("wall", slots=2).amount("40 min"), Money("cpu", 0.01, price=None).amount("2 cpu-h")
+            >>> CostUnit("wall", slots=2).total("40 min"), CostUnit("cpu", 0.01, price=None).total("2 cpu-h")
             (4800.0, 72.0)
         """
         if budget is None:
@@ -57,7 +84,7 @@ class Money:
         read = Budget.read(budget, price=self.price, unit=self.unit)
         if self.kind and read.of != self.kind and not (read.of == "elapsed" and self.kind != "reported"):
             raise ConfigError(
-                f"budget {budget!r} is {_WORDS[read.of]}, but the cost of a run is {_WORDS[self.kind]} here",
+                f"budget {budget!r} is {_NAMES[read.of]}, but the cost of a run is {_NAMES[self.kind]} here",
                 code="bad-amount",
                 why="only one of them can be added up",
                 fix=_FIXES[self.kind],
@@ -65,19 +92,11 @@ class Money:
         return read.amount / read.per_unit * self.scale * (self.slots if read.of == "elapsed" else 1)
 
 
-_WORDS = {"cpu": "CPU time", "wall": "wall time", "elapsed": "elapsed time", "reported": "what the simulator reports"}
-_FIXES = {
-    "cpu": 'give CPU time, "2 cpu-h"; or a campaign with that cost',
-    "wall": 'give elapsed time, "40 min"; or a campaign with cost="cpu"',
-    "reported": 'give a number, in the reported unit; or measure time instead: th.Campaign(..., cost="cpu")',
-}
-
-
-def kind_for(budget: float | str | None) -> Of | None:
-    """The kind of cost that a text asks for; None where a number or nothing was given.
+def cost_kind_of(budget: float | str | None) -> CostKind | None:
+    """Return the kind of time that a text budget names; None where a number or nothing was given.
 
     Example:
-        >>> kind_for("2 cpu-h"), kind_for("40 min"), kind_for(12.0)
+        >>> cost_kind_of("2 cpu-h"), cost_kind_of("40 min"), cost_kind_of(12.0)
         ('cpu', 'wall', None)
     """
     if not isinstance(budget, str):
@@ -93,11 +112,13 @@ def kind_for(budget: float | str | None) -> Of | None:
             fix='th.Campaign(folder, simulator, prior, price="0.05 eur/cpu-h"); or "2 cpu-h"; or a number in the unit'
             " that the runs report",
         ) from None
-    return "wall" if of == "elapsed" else of
+    if of == "reported":
+        raise ConfigError(f"budget {budget!r} is not a time", code="bad-amount", fix='"2 cpu-h", "40 min" or a number')
+    return "cpu" if of == "cpu" else "wall"
 
 
 class Spender(Protocol):
-    """What has been run so far."""
+    """The runs so far: their number, and the sum of their costs."""
 
     @property
     def spent(self) -> float:
@@ -111,12 +132,12 @@ class Spender(Protocol):
 
 @dataclass(frozen=True)
 class Allowance:
-    """How many runs, or what sum of their costs, there may be in all.
+    """The number of runs, or the sum of their costs, that is allowed in all.
 
     Example:
-        >>> Allowance(cost=100.0).left(1.0, Spent(90.0, 5)), Allowance(cost=100.0).block(1.0, Spent(90.0, 5))
+        >>> Allowance(cost=100.0).runs_left(1.0, Spent(90.0, 5)), Allowance(cost=100.0).next_block(1.0, Spent(90.0, 5))
         (10.0, 5)
-        >>> [Allowance(cost=100.0, slots=2).block(1.0, Spent(used, 50)) for used in (97.0, 98.5, 99.5)]
+        >>> [Allowance(cost=100.0, slots=2).next_block(1.0, Spent(used, 50)) for used in (97.0, 98.5, 99.5)]
         [2, 1, 0]
     """
 
@@ -125,49 +146,109 @@ class Allowance:
     slots: int = 1
 
     def share(self, part: float) -> Allowance:
-        """The same with a part of the cost."""
+        """Return the same allowance with a part of the cost."""
         return self if self.cost is None else replace(self, cost=part * self.cost)
 
-    def left(self, each: float | None, so_far: Spender) -> float:
-        """Runs that are left, at an expected cost of `each`."""
+    def runs_left(self, each: float | None, so_far: Spender) -> float:
+        """Return the number of runs that are left, at an expected cost of `each`."""
         runs = np.inf if self.runs is None else float(self.runs - len(so_far))
         if self.cost is None or not each:
             return runs
         return min(runs, (self.cost - so_far.spent) / each)
 
-    def block(self, each: float | None, so_far: Spender, *, part: float = 0.5, spread: float = 0.0) -> int:
-        """Runs to start next: under a budget a part of what is left, or the last one per worker; 0 ends it.
+    def next_block(self, each: float | None, so_far: Spender, *, part: float = 0.5, spread: float = 0.0) -> int:
+        """Return the number of runs to start next: a part of what is left, at last one per worker; 0 at the end.
 
-        With costs of standard deviation `spread` times their mean, so many that two standard deviations more than
-        expected are still paid for.
+        With costs of standard deviation `spread` times their mean, the block is so small that two standard deviations
+        more than expected are still paid for.
         """
-        left = self.left(each, so_far)
+        left = self.runs_left(each, so_far)
         if left < 1:
             return 0
         if self.cost is None:
-            return int(min(left, LARGEST))
-        most = max(
-            self.slots, len(so_far)
-        )  # at most double: after a cheap first run the next may be a thousand times dearer
-        surely = (np.sqrt(spread**2 + left) - spread) ** 2  # m with m + 2 spread √m = left
-        return int(min(max(min(left, self.slots), min(part * left, surely)), most))
+            return int(min(left, ALL_RUNS))
+        # at most twice as many runs as now: after a cheap first run the next may be a thousand times more expensive
+        most = max(self.slots, len(so_far))
+        paid = (np.sqrt(spread**2 + left) - spread) ** 2  # m with m + 2 spread √m = left
+        return int(min(max(min(left, self.slots), min(part * left, paid)), most))
 
-    def rounded(self, size: int, each: float | None, so_far: Spender) -> int:
-        """Runs of a generation: `size`, or all that is left when half a generation would remain."""
-        left = self.left(each, so_far)
-        return size if left > 1.5 * size else LARGEST
+    def generation_size(self, size: int, each: float | None, so_far: Spender) -> int:
+        """Return `size`, or all that is left where less than half a generation would remain."""
+        return size if self.runs_left(each, so_far) > 1.5 * size else ALL_RUNS
 
-    def reason(self, so_far: Spender) -> str:
-        """Which of the two is used up."""
+    def stop_reason(self, so_far: Spender) -> str:
+        """Name what is used up: "runs" or "budget"."""
         return "runs" if self.runs is not None and len(so_far) >= self.runs else "budget"
 
 
 @dataclass(frozen=True)
 class Spent:
-    """A sum and a number, where no pool is at hand."""
+    """A sum of costs and a number of runs, where there is no pool of runs."""
 
     spent: float
     runs: int
 
     def __len__(self) -> int:
         return self.runs
+
+
+class RecordingEngine:
+    """An engine that keeps the outcomes that pass through it; everything else is the engine's own."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.outcomes: dict[int, Outcome] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def wait(self, timeout: float) -> list[Report]:
+        """Return the bundles that ended, and keep their outcomes."""
+        reports = self.engine.wait(timeout)
+        self.outcomes.update((outcome.index, outcome) for report in reports for outcome in report.outcomes)
+        return reports
+
+
+@dataclass
+class MeasuredSimulator:
+    """A plain simulator with `simulate_many`, at the cost that it reports where it reports one.
+
+    `th.simulate` gives one kind of cost, but which kind a simulator has is known only after it has run. So the engine
+    records CPU seconds, wall seconds and reported cost of every run, and the table gets the kind that fits.
+
+    Args:
+        simulator: `simulate(theta, rng)` or a `th.Command`.
+        engine: Where runs go; local processes by default.
+        kind: "cpu" or "wall" for a budget in that; None takes `th.Output(cost=...)` where the first runs have it, and
+            CPU seconds where they do not.
+    """
+
+    simulator: Callable[..., Any]
+    engine: Engine | None = None
+    kind: CostKind | None = None
+
+    def simulate_many(self, draws: Draws, seed: int, *, start: int = 0, workers: int = 1) -> Simulations:
+        """Simulate the draws in order; `start` gives each generation its own noise."""
+        engine = RecordingEngine(self.engine if self.engine is not None else Processes(workers))
+        own = int(np.random.SeedSequence(seed, spawn_key=(12, start)).generate_state(1)[0])
+        sims = simulate(self.simulator, draws, seed=own, progress="quiet", engine=cast("Engine", engine))
+        if self.kind is None:
+            self.kind = "reported" if any(np.isfinite(o.reported) for o in engine.outcomes.values()) else "cpu"
+        if self.kind == "cpu":
+            return sims
+        unit = "s" if self.kind == "wall" else "reported"
+        return replace(sims, cost=self._costs(sims, engine.outcomes, self.kind), unit=unit)
+
+    def _costs(self, sims: Simulations, outcomes: dict[int, Outcome], kind: CostKind) -> Array:
+        cost = np.full(len(sims), np.nan)  # the cost of a run that crashed its worker is unknown
+        for i, outcome in outcomes.items():
+            cost[i] = outcome.cost(kind)
+        missing = ~np.isfinite(cost) & sims.ok
+        if missing.any():
+            raise CostError(
+                f"{missing.sum()} of {len(cost)} runs report no cost, the others do",
+                code="bad-cost",
+                why="seconds and reported units cannot be added up",
+                fix="return th.Output(x, cost=...) from every run, or from none",
+            )
+        return cost
