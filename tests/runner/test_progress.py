@@ -33,7 +33,7 @@ def watched(mode, n=40, *, predicted=True, done=20):
             (task,) = schedule.take(seconds=0, slots=2)
             outcome = Outcome(task.index, "ok", task.theta, float(cost[task.index]), float(cost[task.index]))
             schedule.learn(outcome, task.predicted)
-            watching.update(recorded=1, schedule=schedule, busy=2, outcomes=[outcome])
+            watching.update(schedule=schedule, busy=2, outcomes=[outcome])
     return stream.getvalue(), cost, schedule
 
 

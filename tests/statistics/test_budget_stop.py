@@ -111,7 +111,7 @@ def test_predictions_twenty_times_too_low_do_not_double_the_bill(rng, monkeypatc
         return sum(outcome.cpu for outcome in outcomes) / budget
 
     learned = bill()
-    monkeypatch.setattr(Loop, "rate", property(lambda loop: loop.predicted_price))
+    monkeypatch.setattr(Loop, "price_per_unit", property(lambda loop: loop.predicted_price))
     assert 1 <= learned < 1.1 and bill() > 1.25, "the mutant believes the prediction"
 
 

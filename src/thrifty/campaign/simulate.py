@@ -14,7 +14,7 @@ from thrifty.campaign.outcome_table import chosen_cost, columns, common_shape
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.loop import Ending, Loop, all_failed
+from thrifty.runner.loop import Ending, Loop, all_failed_error
 from thrifty.runner.progress import ProgressMode, Tally, watcher
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.simulator import bound, call_style
@@ -172,9 +172,9 @@ def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
         )
     failed = Counter(status for status in sims.status.tolist() if status != "ok")
     if len(sims) and failed.total() == len(sims) and not failed["timeout"]:
-        raise all_failed(failed, loop._first_error)
-    if loop.differs is not None:
-        warn(not_deterministic(loop.differs), stacklevel=4)
+        raise all_failed_error(failed, loop.first_error)
+    if loop.differing_index is not None:
+        warn(not_deterministic(loop.differing_index), stacklevel=4)
     if sims.failed_mass > GATE:
         causes = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         warn(

@@ -26,7 +26,7 @@ from thrifty.campaign.simulate import GATE, not_deterministic
 from thrifty.errors import CampaignError, ConfigError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.loop import Ending, Loop, all_failed
+from thrifty.runner.loop import Ending, Loop, all_failed_error
 from thrifty.runner.progress import ProgressMode, Tally, watcher
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
@@ -96,9 +96,9 @@ class Driver:
                 predicted_price=budget.per_unit if budget is not None and budget.of == self.kind else 0.0,
             )
             ending = self._loop.run(self.interrupts)
-        if self._loop.differs is not None and self.settings.get("deterministic", True):
+        if self._loop.differing_index is not None and self.settings.get("deterministic", True):
             self.store.put("deterministic", False)
-            warn(not_deterministic(self._loop.differs), stacklevel=4)
+            warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
 
     def after_pilot(self, names: tuple[str, ...]) -> None:
@@ -109,7 +109,7 @@ class Driver:
         done = table.status != "pending"
         counts = Counter(table.status[done].tolist())
         if counts.total() and not counts["ok"] and not counts["timeout"]:
-            raise all_failed(counts, self._loop._first_error if self._loop else "")
+            raise all_failed_error(counts, self._loop.first_error if self._loop else "")
         ok = table.status == "ok"
         if ok.sum() >= 10 and np.ptp(table.x[ok].reshape(int(ok.sum()), -1), axis=0).max() == 0:
             raise SimulatorError(
@@ -174,7 +174,9 @@ class Driver:
             most = budget.amount
         if deadline is not None:
             end = now + deadline
-            reserve = reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.known else 0.0
+            reserve = (
+                reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.has_predictions else 0.0
+            )
         return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:

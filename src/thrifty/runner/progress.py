@@ -123,7 +123,7 @@ class Tally:
                 self._open[row] = False
             self._failed.append(outcome.status != "ok")
 
-    def figures(self, *, recorded: int = 0, schedule: Schedule | None = None, busy: int = 0) -> Figures:
+    def figures(self, *, schedule: Schedule | None = None, busy: int = 0) -> Figures:
         """The figures now."""
         cost, weight, failed = np.array(self._cost), np.array(self._weight), np.array(self._failed, dtype=bool)
         left, low, high, share = self._left(schedule, busy)
@@ -143,7 +143,7 @@ class Tally:
             failed=int(failed.sum()),
             failed_mass=float(weights[failed].sum() / weights.sum()) if len(cost) else 0.0,
             saved=self._saved(cost, weight),
-            by_cost=schedule is None or schedule.known,
+            by_cost=schedule is None or schedule.has_predictions,
             budget=self.budget,
         )
 
@@ -162,7 +162,7 @@ class Tally:
         """Wall seconds left with a 95 % interval, and the share of predicted cost that is done."""
         if schedule is None:
             return 0.0, 0.0, 0.0, 1.0
-        units, squares = schedule.outstanding()
+        units, squares = schedule.sum_outstanding()
         share = 1 - units / max(schedule.predicted.sum(), 1e-300)
         if schedule.pace is None or busy == 0:
             return np.nan, np.nan, np.nan, share
@@ -219,14 +219,14 @@ class Watching(AbstractContextManager["Watching"]):
     def __exit__(self, *_: object) -> None:
         self.view.end(self.tally.figures(schedule=self._schedule))  # as far as it came, not always the end
 
-    def update(self, *, recorded: int, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
+    def update(self, *, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
         """Take new outcomes in; show figures when it is time."""
         self.tally.take(outcomes)
         self._schedule = schedule
         now = time.monotonic()
         if now - self._shown >= self.every:
             self._shown = now
-            self.view.show(self.tally.figures(recorded=recorded, schedule=schedule, busy=busy))
+            self.view.show(self.tally.figures(schedule=schedule, busy=busy))
 
     def say(self, text: str) -> None:
         """A line that must be seen now."""

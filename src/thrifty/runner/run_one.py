@@ -164,8 +164,8 @@ def _explain(problem: Exception) -> str:
 class _Memory:
     """Peak memory of a run in bytes: the kernel's high-water mark, set back before the run where that can be done.
 
-    On Linux; elsewhere it is the peak of the worker's life. Runs that follow each other within 50 ms share one mark:
-    the value is then the peak of the worker over the last moments, an upper bound.
+    That can be done on Linux only; elsewhere it is the peak of the worker so far. Runs that follow each other within
+    50 ms share one mark: the value is then the peak of the worker over the last moments, an upper bound.
     """
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class _Memory:
         self.child = 0
         if now - self._reset_at > 0.05:
             self._reset_at = now
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # no such file: not Linux
                 if self._owner != os.getpid():  # a fork must not set back its parent's mark
                     self._owner, self._mark = os.getpid(), os.open("/proc/self/clear_refs", os.O_WRONLY)
                 os.write(self._mark, b"5")

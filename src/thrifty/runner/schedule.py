@@ -1,9 +1,9 @@
-"""In which order runs start, and how many travel together.
+"""Decide in which order runs start, and how many are sent together.
 
 Longest predicted first fills many workers evenly (random order costs 1.5 times the ideal makespan at
 1,000 workers and a 1000-fold cost range). It is harmless only among runs that will all be completed: the
 first `must` of a schedule. Behind them, under a budget, runs are admitted in plan order. Runs of milliseconds
-travel in bundles, sized by predicted time and never larger than a worker's share of a third of what is left.
+are sent in bundles, sized by predicted time and never larger than a worker's share of a third of what is left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thrifty.runner.task import Outcome, Task
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.types import Array
 
-LARGEST_BUNDLE = 1000  # runs; more would make the loss of one bundle and the delay of its results felt
+MAX_BUNDLE_RUNS = 1000  # more would make the loss of one bundle and the delay of its results felt
 
 
 class Schedule:
@@ -29,11 +29,11 @@ class Schedule:
         index: Plan indices (n,).
         theta: Parameters (n, p).
         predicted: Predicted cost in seconds (n,), or None.
-        must: How many of the first rows will be completed whatever happens; all, when left out.
+        must: How many of the first rows will be completed whatever happens; all by default.
         limit: Time limit, if any.
         seed: Campaign seed, for the lazy coin.
         probe: Index to run twice, as a test of its seed.
-        history: Wall seconds and predicted cost (or number) of earlier runs, where the pace starts.
+        history: Wall seconds and predicted cost (or number) of earlier runs, from which the pace starts.
     """
 
     def __init__(
@@ -49,31 +49,31 @@ class Schedule:
         history: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.index, self.theta, self.limit, self.seed, self.probe = index, theta, limit, seed, probe
-        self.known = predicted is not None and bool(np.isfinite(predicted).all())
-        self.predicted = np.asarray(predicted, dtype=np.float64) if self.known else np.ones(len(index))
+        self.has_predictions = predicted is not None and bool(np.isfinite(predicted).all())
+        self.predicted = np.asarray(predicted, dtype=np.float64) if self.has_predictions else np.ones(len(index))
         self._open = len(index) if must is None else must
         self._order = np.arange(len(index))
-        if self.known:
+        if self.has_predictions:
             self._order[: self._open] = np.argsort(-self.predicted[: self._open], kind="stable")
         self._next = 0
-        self._again: deque[Task] = deque()  # after a death or loss, first in line
-        self._alone: deque[Task] = deque()  # suspects, one by one
-        self._later: deque[Task] = deque()  # extended limits, last
+        self._repeated: deque[Task] = deque()  # lost with their worker; they go first
+        self._alone: deque[Task] = deque()  # may have killed their worker; sent one by one
+        self._extended: deque[Task] = deque()  # with a longer limit; they go last
         self.left = float(self.predicted.sum())
         self._wall, self._units = history
         self._started: dict[int, float] = {}
         self.learned, self._logs, self._log_squares = 0, 0.0, 0.0
 
     def __len__(self) -> int:
-        return len(self._order) - self._next + len(self._again) + len(self._alone) + len(self._later)
+        return len(self._order) - self._next + len(self._repeated) + len(self._alone) + len(self._extended)
 
     @property
-    def ready(self) -> bool:
+    def has_admitted(self) -> bool:
         """Whether something admitted waits to start."""
-        return bool(self._again or self._alone or self._later) or self._next < self._open
+        return bool(self._repeated or self._alone or self._extended) or self._next < self._open
 
     def admit(self, *, seconds: float, cost: float = np.inf) -> int:
-        """Admit the next runs in plan order, of about `seconds` and `cost`; the last index admitted.
+        """Admit the next runs in plan order, of about `seconds` and `cost`; return the last index admitted.
 
         Whether a run is admitted depends on those before it, never on itself: the run that fills the measure is
         admitted too. (Leaving it out would ask the gate once more just before expensive runs.)
@@ -90,18 +90,16 @@ class Schedule:
         """Measured wall seconds per predicted second (per run where nothing is predicted); None before the first."""
         if self._units > 0:
             return self._wall / self._units
-        return 1.0 if self.known else None
+        return 1.0 if self.has_predictions else None
 
     def learn(self, outcome: Outcome, units: float) -> None:
-        """Take a measured time into the pace; old ones fade so that the pace follows the machine."""
+        """Add a measured time to the pace; old ones count less and less, so that the pace follows the machine."""
         self._wall, self._units = 0.999 * self._wall + outcome.wall, 0.999 * self._units + units
         if outcome.wall > 0 and units > 0:
             ratio = float(np.log(outcome.wall / units))
-            self.learned, self._logs, self._log_squares = (
-                self.learned + 1,
-                self._logs + ratio,
-                self._log_squares + ratio**2,
-            )
+            self.learned += 1
+            self._logs += ratio
+            self._log_squares += ratio**2
         self._started.pop(outcome.index, None)
 
     @property
@@ -112,38 +110,38 @@ class Schedule:
         mean = self._logs / self.learned
         return float(np.sqrt(max(self._log_squares / self.learned - mean**2, 0.0)))
 
-    def outstanding(self) -> tuple[float, float]:
-        """Predicted cost of all that is not finished, and the sum of its squares."""
+    def sum_outstanding(self) -> tuple[float, float]:
+        """Return the predicted cost of all that is not finished, and the sum of its squares."""
         waiting = self.predicted[self._order[self._next : self._open]]
         running = np.array(
-            [*self._started.values(), *(t.predicted for t in (*self._again, *self._alone, *self._later))]
+            [*self._started.values(), *(t.predicted for t in (*self._repeated, *self._alone, *self._extended))]
         )
         both = np.concatenate([waiting, running])
         return float(both.sum()), float((both**2).sum())
 
-    def short(self, *, seconds: float, slots: int) -> bool:
+    def is_next_short(self, *, seconds: float, slots: int) -> bool:
         """Whether the next run is an ordinary one of at most about `seconds`, with enough behind it.
 
         The last four runs per slot wait for whoever is free first: that is what keeps the end even.
         """
-        if self._alone or self._again or self._next == len(self._order) or self.pace is None:
+        if self._alone or self._repeated or self._next == len(self._order) or self.pace is None:
             return False
         predicted = float(self.predicted[self._order[self._next]])
         return predicted * self.pace <= seconds and self.left > 4 * slots * predicted
 
     def take(self, *, seconds: float, slots: int) -> list[Task]:
-        """The next bundle of about `seconds`, empty when nothing is left."""
+        """Remove and return the next bundle of about `seconds`; empty when nothing is left."""
         if self._alone:
             return [self._alone.popleft()]
-        if self._again:
-            return [self._again.popleft()]
+        if self._repeated:
+            return [self._repeated.popleft()]
         if self._next == self._open:
-            return [self._later.popleft()] if self._later else []
+            return [self._extended.popleft()] if self._extended else []
         room = 0.0
         if self.pace is not None and self.pace > 0:
             room = min(seconds / self.pace, self.left / (3 * slots))
         bundle, filled = [], 0.0
-        while self._next < self._open and len(bundle) < LARGEST_BUNDLE:
+        while self._next < self._open and len(bundle) < MAX_BUNDLE_RUNS:
             row = int(self._order[self._next])
             if bundle and filled + self.predicted[row] > room:
                 break
@@ -154,14 +152,14 @@ class Schedule:
         self._started.update((task.index, task.predicted) for task in bundle)
         return bundle
 
-    def again(self, tasks: Sequence[Task], *, alone: bool = False) -> None:
-        """Runs that were lost with their worker: the same index, the same seed."""
-        (self._alone if alone else self._again).extend(tasks)
+    def repeat(self, tasks: Sequence[Task], *, alone: bool = False) -> None:
+        """Put runs that were lost with their worker back: the same index, the same seed."""
+        (self._alone if alone else self._repeated).extend(tasks)
 
-    def extend(self, task: Task) -> None:
-        """The same run with twice its limit, after all others."""
+    def repeat_with_longer_limit(self, task: Task) -> None:
+        """Put the same run back with twice its limit, after all others."""
         assert task.limit is not None, "only a limited run can be extended"
-        self._later.append(replace(task, limit=2 * task.limit, attempt=task.attempt + 1))
+        self._extended.append(replace(task, limit=2 * task.limit, attempt=task.attempt + 1))
 
     def _task(self, row: int) -> Task:
         index = int(self.index[row])

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-import numpy as np
-
 from thrifty.types import Array, Status
 
 CostKind = Literal["cpu", "wall", "reported"]
@@ -135,8 +133,3 @@ class Engine(Protocol):
     def stop(self) -> None:
         """End everything now; leave no process behind."""
         ...
-
-
-def table_row(x: Array | None, shape: tuple[int, ...]) -> Array:
-    """The output of a run as a row of the table: NaN where it failed."""
-    return np.full(shape, np.nan) if x is None or x.shape != shape else x

@@ -28,7 +28,7 @@ from thrifty.types import Array
 OnTimeout = Literal["lazy", "extend", "restrict", "weight", "stop"]
 POLICIES: tuple[OnTimeout, ...] = get_args(OnTimeout)
 SHARE = 0.25  # a: one slow run in four is finished; 2.4 cost units against 3.5 without limit in theory.md's example
-EXTENSIONS = 5  # doublings: a run 32 times the limit is a hang, not a slow run
+MAX_EXTENSIONS = 5  # doublings: a run 32 times the limit is a hang, not a slow run
 
 
 @dataclass(frozen=True)
