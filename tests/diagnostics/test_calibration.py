@@ -8,7 +8,7 @@ import pytest
 import thrifty as th
 from thrifty import diagnostics
 from thrifty.diagnostics.calibration import calibrate
-from thrifty.diagnostics.replicates import _choose
+from thrifty.diagnostics.replicates import _choose_runs
 from thrifty.errors import DataError
 
 CHECKS = ("sbc", "coverage", "tarp", "data_use", "local_c2st")
@@ -159,7 +159,7 @@ def test_choosing_runs_by_weight_keeps_expectations(rng):
     log_weights = 1.2 * values  # E under the weights is 1.2
     estimates = []
     for _ in range(40):
-        chosen, adjusted = _choose(log_weights, 400, rng)
+        chosen, adjusted = _choose_runs(log_weights, 400, rng)
         weights = th.normalise(adjusted)
         estimates.append(weights @ values[chosen])
         assert abs(len(chosen) - 400) <= 1
@@ -237,7 +237,7 @@ class SbiStyle:
         (lambda w, r: diagnostics.local_ess(HalfNan(draws=False), w.pool(50, r), [0.0, 0.0]), "log_prob are NaN"),
         (lambda w, r: diagnostics.sbc(w.Exact(), w.pool(50, r), level=95), "level must lie between 0 and 1, got 95"),
         (lambda w, r: diagnostics.tarp(w.Exact(), w.pool(50, r), level="95"), "level must lie between 0 and 1"),
-        (lambda w, r: diagnostics.sbc(w.pool(50, r), w.Exact()), "simulations came where the posterior belongs"),
+        (lambda w, r: diagnostics.sbc(w.pool(50, r), w.Exact()), "got a table of simulations"),
         (lambda w, r: diagnostics.sbc(w.Exact(), np.zeros((50, 2))), "simulations must be th.Simulations, got ndarray"),
         (
             lambda w, r: diagnostics.local_ess(w.Exact(), [0.0, 0.0], w.pool(50, r)),
@@ -253,10 +253,10 @@ class SbiStyle:
         ),
         (lambda w, r: diagnostics.misspecification([0.0, 0.0], w.pool(50, r)), "simulations must be th.Simulations"),
         (lambda w, r: diagnostics.cost_check(w.pool(50, r), lambda t: t[:, 0]), "simulations must be th.Simulations"),
-        (lambda w, r: diagnostics.sbc(object(), w.pool(50, r)), "object is no posterior"),
+        (lambda w, r: diagnostics.sbc(object(), w.pool(50, r)), "object is not a posterior"),
         (lambda w, r: diagnostics.sbc(SbiStyle(), w.pool(50, r)), r"cannot be called as sample\(n, x_o, seed=\)"),
         (lambda w, r: th.diagnose(SbiStyle(), w.pool(50, r), [0.0, 0.0]), "manual_seed"),
-        (lambda w, r: th.diagnose(w.pool(50, r), w.Exact(), [0.0, 0.0]), "the posterior goes first"),
+        (lambda w, r: th.diagnose(w.pool(50, r), w.Exact(), [0.0, 0.0]), "the posterior was expected first"),
     ],
 )
 def test_bad_input(world, rng, call, message):

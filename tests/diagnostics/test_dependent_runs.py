@@ -6,7 +6,7 @@ import numpy as np
 
 import thrifty as th
 from thrifty import diagnostics
-from thrifty.diagnostics.arguments import independent_runs
+from thrifty.diagnostics.arguments import choose_independent_runs
 
 
 class Noisy:
@@ -39,7 +39,7 @@ def test_a_right_posterior_is_accepted_with_several_realisations_a_run(seed):
 def test_the_realisation_is_chosen_at_random_and_theta_goes_with_it(rng):
     theta = np.arange(300.0)[:, None]
     runs = th.Simulations.from_arrays(theta=theta, x=theta[:, None] + np.array([0.0, 0.25, 0.5])[:, None], m=3)
-    kept, x, _ = independent_runs(runs, rng)
+    kept, x, _ = choose_independent_runs(runs, rng)
     offset = x[:, 0] - kept[:, 0]
     assert set(offset) == {0.0, 0.25, 0.5} and min(np.sum(offset == o) for o in set(offset)) > 60
 

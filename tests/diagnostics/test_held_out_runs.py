@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.diagnostics.diagnose import _held_out
+from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.inference.neural.training_settings import held_out, never_trained
 
 
@@ -23,7 +23,7 @@ def rows(runs):
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.3])
 def test_the_posteriors_own_share_is_used(world, rng, share):
     runs, notes = world.pool(4000, rng), []
-    chosen = _held_out(network(runs, share), runs, None, notes)
+    chosen = select_held_out(network(runs, share), runs, None, notes)
     assert rows(chosen) == rows(runs[held_out(runs.index, share)]) and not notes
 
 
@@ -32,14 +32,14 @@ def test_runs_are_known_again_without_their_index(world, rng):
     runs, notes = world.pool(4000, rng), []
     shuffled = runs[rng.permutation(4000)[:3000]]
     again = th.Simulations.from_arrays(theta=shuffled.theta, x=shuffled.x, log_weights=shuffled.log_weights)
-    chosen = _held_out(network(runs, 0.1), again, None, notes)
+    chosen = select_held_out(network(runs, 0.1), again, None, notes)
     assert len(chosen) > 200 and rows(chosen) <= rows(runs[held_out(runs.index, 0.1)]) and not notes
 
 
 def test_copies_of_training_runs_are_left_out(world, rng):
     runs = world.pool(2000, rng)
     twice = th.Simulations.from_arrays(theta=np.vstack([runs.theta, runs.theta]), x=np.vstack([runs.x, runs.x]))
-    chosen = _held_out(network(twice, 0.3), twice, None, [])
+    chosen = select_held_out(network(twice, 0.3), twice, None, [])
     validates = held_out(twice.index, 0.3)
     assert len(chosen) > 100 and not rows(chosen) & rows(twice[~validates])
 
@@ -48,14 +48,14 @@ def test_unknown_runs_get_the_note(world, rng):
     for posterior in (network(world.pool(2000, rng), 0.1), SimpleNamespace(trained=SimpleNamespace(kept=None))):
         notes = []
         runs = world.pool(1000, rng)
-        assert _held_out(posterior, runs, None, notes) is runs
+        assert select_held_out(posterior, runs, None, notes) is runs
         assert "may have trained the posterior" in notes[0]
 
 
 def test_an_ensemble_is_judged_on_what_no_member_saw(world, rng):
     runs, notes = world.pool(4000, rng), []
     both = SimpleNamespace(members=(network(runs, 0.1), network(runs, 0.2)))
-    assert rows(_held_out(both, runs, None, notes)) == rows(runs[held_out(runs.index, 0.1)]) and not notes
+    assert rows(select_held_out(both, runs, None, notes)) == rows(runs[held_out(runs.index, 0.1)]) and not notes
 
 
 def test_a_saved_network_still_knows(tmp_path, rng):
@@ -67,4 +67,4 @@ def test_a_saved_network_still_knows(tmp_path, rng):
     posterior.save(tmp_path / "posterior")
     again = th.load_posterior(tmp_path / "posterior")
     expected = rows(runs[held_out(runs.index, 0.3)])
-    assert rows(_held_out(posterior, runs, None, [])) == rows(_held_out(again, runs, None, [])) == expected
+    assert rows(select_held_out(posterior, runs, None, [])) == rows(select_held_out(again, runs, None, [])) == expected

@@ -7,7 +7,7 @@ import pytest
 
 import thrifty as th
 from thrifty import diagnostics
-from thrifty.diagnostics.features import foretold
+from thrifty.diagnostics.features import cross_fit_predictions
 
 
 class Linear:
@@ -59,9 +59,9 @@ def test_the_right_posterior_is_accepted(seed):
 
 
 def test_no_run_is_foretold_by_itself_or_by_later_ones(rng):
-    """Pure noise, more statistics than runs: least squares fits it exactly, what is foretold must not."""
+    """Pure noise, more statistics than runs: least squares fits it exactly, what is cross_fit_predictions must not."""
     x, noise = rng.normal(size=(200, 400)), rng.normal(size=(200, 1))
-    told = foretold(x, noise, np.zeros(200), rng)
+    told = cross_fit_predictions(x, noise, np.zeros(200), rng)
     assert np.sum(told == 0) == 50  # the first block
     assert abs(np.corrcoef(told[:, 0], noise[:, 0])[0, 1]) < 5 / np.sqrt(200)
 

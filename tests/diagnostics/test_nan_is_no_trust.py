@@ -7,13 +7,13 @@ import pytest
 from scipy import stats
 
 import thrifty as th
-from thrifty.diagnostics.verdict import by_size
+from thrifty.diagnostics.verdict import judge_effect
 
 
 def test_nan_is_not_trusted():
-    assert by_size(float("nan"), 0.0, small=0.1, large=0.2) == "do not trust"
-    assert by_size(0.5, float("nan"), small=0.1, large=0.2) == "do not trust"
-    assert by_size(0.5, 0.0, small=0.1, large=0.2) == "trust"
+    assert judge_effect(float("nan"), 0.0, small=0.1, large=0.2) == "do not trust"
+    assert judge_effect(0.5, float("nan"), small=0.1, large=0.2) == "do not trust"
+    assert judge_effect(0.5, 0.0, small=0.1, large=0.2) == "trust"
 
 
 def test_small_samples_have_exact_p_values(rng):

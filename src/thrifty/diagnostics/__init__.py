@@ -1,4 +1,4 @@
-"""Can the answer be trusted? Checks that carry the weights of the campaign, one a file.
+"""Check whether a posterior can be trusted; every check uses the weights of the runs. One check per file.
 
     sbc, coverage, tarp       is the posterior right on average over observations   (held-out runs)
     data_use                  does it use the data                                  (held-out runs)
@@ -6,7 +6,7 @@
     local_ess                 do enough runs support it at x_o                      (the pool)
     predictive                would its parameters give x_o                         (the pool, or fresh runs)
     misspecification          can the model give x_o at all                         (the pool)
-    weight_health             do few runs rule the table                            (weights)
+    weight_health             do few runs dominate the table                        (weights)
     cost_check                are costs as predicted                                (timings)
 
 `th.diagnose` runs them all. Every result has `name`, `verdict` and `reason`.

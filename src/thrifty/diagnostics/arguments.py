@@ -1,6 +1,6 @@
-"""What the checks are given, read once: a posterior that can be sampled, runs that are runs, draws that are numbers.
+"""Validate what the checks are given: a posterior that can be sampled, a table of runs, draws that are finite.
 
-Each mistake gets one message. A draw that is not a number would otherwise be counted as lying above everything.
+Each mistake has one message. A NaN draw would otherwise be counted as larger than every other draw.
 """
 
 from __future__ import annotations
@@ -17,36 +17,43 @@ from thrifty.types import Array
 
 
 def check_posterior(posterior: Any) -> None:
-    """Refuse what cannot be sampled as `posterior.sample(n, x_o, seed=)`."""
+    """Reject what cannot be sampled as `posterior.sample(n, x_o, seed=)`."""
     if isinstance(posterior, Simulations):
         raise DataError(
-            "a table of simulations came where the posterior belongs",
+            "the posterior was expected first, got a table of simulations",
             code="bad-posterior",
-            fix="the posterior goes first: th.diagnose(posterior, simulations, x_o)",
+            fix="th.diagnose(posterior, simulations, x_o)",
         )
     sample = getattr(posterior, "sample", None)
     if not callable(sample):
         raise DataError(
-            f"{type(posterior).__name__} is no posterior: it has no sample(n, x_o, seed=)",
+            f"{type(posterior).__name__} is not a posterior: it has no sample(n, x_o, seed=)",
             code="bad-posterior",
             fix="pass what fit returned, or any object with that method",
         )
-    try:
-        inspect.signature(sample).bind(10, np.zeros(1), seed=0)
-    except TypeError as error:
+    if problem := _call_problem(sample, 10, np.zeros(1), seed=0):
         raise DataError(
-            f"the posterior's sample cannot be called as sample(n, x_o, seed=): {error}",
+            f"the posterior's sample cannot be called as sample(n, x_o, seed=): {problem}",
             code="bad-posterior",
             why="draws must be reproducible",
             fix="wrap it; for sbi: def sample(self, n, x_o, *, seed): torch.manual_seed(seed); "
             "return posterior.sample((n,), x=torch.as_tensor(x_o).float()).numpy()",
-        ) from None
-    except ValueError:  # a compiled function does not tell its signature
-        return
+        )
+
+
+def _call_problem(function: Any, *values: Any, **named: Any) -> str:
+    """Say why a function cannot be called with these arguments; empty when it can, or when nobody knows."""
+    try:
+        inspect.signature(function).bind(*values, **named)
+    except TypeError as error:
+        return str(error)
+    except ValueError:  # a compiled function has no signature to inspect
+        return ""
+    return ""
 
 
 def check_simulations(simulations: Any, name: str = "simulations") -> None:
-    """Refuse what is not a table of runs, swapped arguments above all."""
+    """Reject what is not a table of runs; swapped arguments are the usual cause."""
     if not isinstance(simulations, Simulations):
         raise DataError(
             f"{name} must be th.Simulations, got {type(simulations).__name__}",
@@ -55,11 +62,11 @@ def check_simulations(simulations: Any, name: str = "simulations") -> None:
         )
 
 
-def independent_runs(simulations: Simulations, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """(theta, x, log weights) of the valid runs with weight, one of the m realisations of each, chosen at random.
+def choose_independent_runs(simulations: Simulations, rng: np.random.Generator) -> tuple[Array, Array, Array]:
+    """Choose one of the m realisations of each valid run of positive weight: (theta, x, log weights).
 
-    Realisations of one theta are not independent: counted as pairs, m = 10 rejected a right posterior in half of all
-    cases. A run of weight zero stands for nothing, not even for a neighbour.
+    Realisations of one theta are not independent: counted as pairs, m = 10 rejected a correct posterior in half of all
+    cases. A run of weight zero represents no prior mass, so it is left out.
     """
     runs = simulations.valid()
     runs = runs[runs.log_weights > -np.inf]
@@ -68,81 +75,89 @@ def independent_runs(simulations: Simulations, rng: np.random.Generator) -> tupl
 
 
 def check_level(level: Any) -> None:
-    """Refuse a level that is not a share, such as 95."""
+    """Reject a level outside (0, 1), such as 95."""
     if isinstance(level, bool) or not isinstance(level, int | float | np.number) or not 0 < level < 1:
         hint = f"level={level / 100:g}" if isinstance(level, int | float) and 1 < level < 100 else "e.g. level=0.95"
         raise DataError(f"level must lie between 0 and 1, got {level!r}", code="bad-setting", fix=hint)
 
 
 def check_count(value: Any, least: int, name: str) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+    """Reject what is not a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise DataError(f"{name} must be a whole number >= {least}, got {value!r}", code="bad-setting")
 
 
-def log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
-    """Log density (n,) of the posterior at theta (n, p) and x."""
-    try:
-        inspect.signature(posterior.log_prob).bind(theta, x)
-    except TypeError as error:
+def evaluate_log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
+    """Evaluate the log density (n,) of the posterior at theta (n, p) and x."""
+    if problem := _call_problem(posterior.log_prob, theta, x):
         raise DataError(
-            f"the posterior's log_prob cannot be called as log_prob(theta, x_o): {error}",
+            f"the posterior's log_prob cannot be called as log_prob(theta, x_o): {problem}",
             code="bad-posterior",
             fix="wrap it: def log_prob(self, theta, x_o): ...",
-        ) from None
-    except ValueError:  # a compiled function does not tell its signature
-        pass
+        )
     values = np.asarray(posterior.log_prob(theta, x), dtype=np.float64)
     if values.shape != (len(theta),):
         raise DataError(
             f"the posterior's log_prob gives shape {values.shape} for {len(theta)} rows of theta",
             code="bad-posterior",
-            fix=f"return one number a row, shape ({len(theta)},)",
+            fix=f"return one number per row, shape ({len(theta)},)",
         )
     return values
 
 
-def draws_at(posterior: Any, n: int, x: npt.ArrayLike, seed: int, dim: int) -> Array:
-    """N finite posterior draws (n, dim) at x."""
-    values = np.asarray(posterior.sample(n, x, seed=seed), dtype=np.float64)
-    values = values.reshape(n, -1) if values.ndim == 1 and len(values) == n else values
-    if values.shape != (n, dim):
+def draw_posterior(posterior: Any, n: int, x: npt.ArrayLike, seed: int, dim: int) -> Array:
+    """Draw n finite posterior samples (n, dim) at x."""
+    values = as_columns(posterior.sample(n, x, seed=seed), n)
+    check_draws(values[None], np.asarray(x, dtype=np.float64)[None], n, dim)
+    return values
+
+
+def as_columns(values: Any, n: int) -> Array:
+    """Read n draws of a single parameter as a column (n, 1); leave other arrays as they are."""
+    table = np.asarray(values, dtype=np.float64)
+    return table.reshape(n, -1) if table.ndim == 1 and len(table) == n else table
+
+
+def check_draws(draws: Array, x: Array, n: int, dim: int) -> None:
+    """Reject posterior draws that are not finite or not of shape (len(x), n, dim), at outputs x (k, *event)."""
+    if draws.shape != (len(x), n, dim):
         raise DataError(
-            f"the posterior's draws have shape {values.shape}, expected {(n, dim)}",
+            f"the posterior's draws have shape {draws.shape[1:]}, expected {(n, dim)}",
             code="bad-posterior",
             fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
         )
-    check_finite(values[None], np.asarray(x, dtype=np.float64)[None])
-    return values
-
-
-def check_finite(draws: Array, x: Array) -> None:
-    """Refuse posterior draws (n, l, p) at outputs x (n, *event) that are not finite numbers."""
     bad = np.asarray(~np.isfinite(draws).all(axis=2), dtype=np.bool_)
-    if bad.any():
-        run = int(np.flatnonzero(bad.any(axis=1))[0])
-        raise DataError(
-            f"{int(bad.sum())} of {bad.size} posterior draws are NaN or infinite, first at x = {_shown(x[run])}",
-            code="bad-posterior",
-            why="no rank can be given to a draw that is not a number",
-            fix="mend the posterior; a network trained on unscaled or constant statistics gives NaN",
-        )
+    _reject_bad_values(
+        bad, x, "posterior draws are NaN or infinite", why="such a draw has no rank",
+        fix="repair the posterior; a network trained on unscaled or constant statistics gives NaN",
+    )  # fmt: skip
 
 
-def check_density(density: Array, x: Array) -> None:
-    """Refuse log densities (n, l) at outputs x (n, *event) that are NaN or +inf; -inf is outside the support."""
-    bad = np.asarray(np.isnan(density) | (density == np.inf), dtype=np.bool_)
-    if bad.any():
-        run = int(np.flatnonzero(bad.any(axis=1))[0])
-        raise DataError(
-            f"{int(bad.sum())} of {bad.size} values of the posterior's log_prob are NaN or +inf, first at x ="
-            f" {_shown(x[run])}",
-            code="bad-posterior",
-            why="a density that is not a number belongs to no region",
-            fix="mend log_prob; outside the support it is -inf",
-        )
+def check_log_density(density: Array, x: Array) -> None:
+    """Reject log densities (n, l) at outputs x (n, *event) that are NaN or +inf; -inf is outside the support."""
+    bad = np.isnan(density) | (density == np.inf)
+    _reject_bad_values(
+        bad, x, "values of the posterior's log_prob are NaN or +inf",
+        why="a point without a density belongs to no highest-density region",
+        fix="repair log_prob; outside the support it is -inf",
+    )  # fmt: skip
 
 
-def _shown(x: Array) -> str:
-    flat = np.ravel(x)
-    return np.array2string(flat[:4], precision=4) + (f" and {len(flat) - 4} more" if len(flat) > 4 else "")
+def _reject_bad_values(bad: npt.NDArray[np.bool_], x: Array, what: str, *, why: str, fix: str) -> None:
+    """Reject values if any is bad (n, l), with the first output among x (n, *event) where one is."""
+    if not bad.any():
+        return
+    first = np.ravel(x[int(np.flatnonzero(bad.any(axis=1))[0])])
+    shown = np.array2string(first[:4], precision=4) + (f" and {len(first) - 4} more" if len(first) > 4 else "")
+    what = f"{int(bad.sum())} of {bad.size} {what}, first at x = {shown}"
+    raise DataError(what, code="bad-posterior", why=why, fix=fix)
+
+
+def parameter_names(names: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the names, or theta_1, theta_2, ... where there are none."""
+    return names or tuple(f"theta_{i + 1}" for i in range(count))
+
+
+def statistic_names(names: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """Return the names, or "statistic 1", "statistic 2", ... where there are none."""
+    return names or tuple(f"statistic {i + 1}" for i in range(count))

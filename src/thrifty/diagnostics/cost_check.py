@@ -1,7 +1,7 @@
-"""Cost-model check: predicted against measured cost, and residuals by parameter.
+"""Compare predicted with measured cost, in total and by parameter.
 
-A wrong cost model never biases a posterior (the same frozen model draws and weights); it saves less than promised.
-With r_i = measured / predicted - 1, expectation zero at every theta for a right model, r is regressed on the
+A wrong cost model never biases a posterior (the same frozen model draws and weights); it saves less than expected.
+With r_i = measured / predicted - 1, expectation zero at every theta for a correct model, r is regressed on the
 standardised parameters; a Wald test with heteroscedastic errors asks whether any coefficient differs from zero.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thrifty.diagnostics.arguments import check_simulations
-from thrifty.diagnostics.verdict import CARE, Trust, shown
+from thrifty.diagnostics.arguments import check_simulations, parameter_names
+from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
 from thrifty.errors import CostError, DataError
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Cost, freeze
 
-_LEAST = 20
-_CAP = 0.995  # ratios beyond this quantile are pulled in to it: one sleeping machine is no trend
-_LARGE = 0.2  # a fifth off in total or over a parameter's range: worth refitting
+MIN_TIMED_RUNS = 20
+_CAP_QUANTILE = 0.995  # ratios are capped at three times this quantile: one suspended machine is no trend
+_LARGE_ERROR = 0.2  # an error of a fifth, in total or per sd of a parameter: worth refitting
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,18 @@ class CostCheck:
     @property
     def verdict(self) -> Trust:
         """At most "with care": costs decide what is saved, not what is inferred."""
-        large = abs(self.ratio - 1) > _LARGE or np.abs(self.trends).max() > _LARGE
-        return "with care" if self.p_value < CARE and large else "trust"
+        large = abs(self.ratio - 1) > _LARGE_ERROR or np.abs(self.trends).max() > _LARGE_ERROR
+        return "with care" if self.p_value < CARE_P_VALUE and large else "trust"
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """One sentence with the numbers."""
         total = f"measured / predicted cost {self.ratio:.2f} ± {self.ratio_se:.2f}, R² {self.score:.2f} on log cost"
         if self.verdict == "trust":
             return total
-        worst = int(np.argmax(np.abs(self.trends)))
+        worst, p_value = int(np.argmax(np.abs(self.trends))), format_p_value(self.p_value)
         return (
-            f"{total}; it changes by {self.trends[worst]:+.0%} per sd of {self.names[worst]} ({shown(self.p_value)})."
+            f"{total}; it changes by {self.trends[worst]:+.0%} per sd of {self.names[worst]} ({p_value})."
             " The posterior is not affected; refit the cost to save more"
         )
 
@@ -89,9 +89,9 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
     """
     check_simulations(simulations)
     timed = np.isfinite(simulations.cost) & (simulations.cost > 0)
-    if timed.sum() < _LEAST:
+    if timed.sum() < MIN_TIMED_RUNS:
         raise DataError(
-            f"{int(timed.sum())} runs with a measured cost; at least {_LEAST} are needed", code="too-few-runs"
+            f"{int(timed.sum())} runs with a measured cost; at least {MIN_TIMED_RUNS} are needed", code="too-few-runs"
         )
     theta, measured = simulations.theta[timed], simulations.cost[timed]
     predicted = np.asarray(cost(theta), dtype=np.float64)
@@ -102,7 +102,7 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
             code="bad-cost",
         )
     ratio = measured / predicted
-    ratio = np.minimum(ratio, 3 * np.quantile(ratio, _CAP))
+    ratio = np.minimum(ratio, 3 * np.quantile(ratio, _CAP_QUANTILE))
     coefficients, errors, p_value = _wald(theta, ratio - 1)
     total = float(measured.sum() / predicted.sum())
     spread = np.sqrt(np.sum((measured - total * predicted) ** 2)) / predicted.sum()
@@ -118,13 +118,13 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
         trends=coefficients[1:],
         trend_se=errors[1:],
         p_value=p_value,
-        names=simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1])),
+        names=parameter_names(simulations.names, theta.shape[1]),
         unit=simulations.unit,
     )
 
 
 def _wald(theta: Array, residual: Array) -> tuple[Array, Array, float]:
-    """Regression on (1, standardised theta), robust standard errors, and the p-value of "all are zero"."""
+    """Regress on (1, standardised theta): coefficients, robust standard errors, p-value of "all are zero"."""
     from scipy.stats import f
 
     n, p = theta.shape

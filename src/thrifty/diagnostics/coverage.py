@@ -1,6 +1,6 @@
 """Expected coverage of highest-density regions, with weights (Hermans et al. 2022).
 
-The credible level at which theta_i just enters the region of highest posterior density is uniform for a right
+The credible level at which theta_i just enters the region of highest posterior density is uniform for a correct
 posterior; its distribution function is the coverage at every nominal level. Below the diagonal: over-confident.
 """
 
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from thrifty.diagnostics.calibration import Calibration, calibrate
-from thrifty.diagnostics.replicates import Replicates, replicates_of
-from thrifty.diagnostics.sbc import uniform_ranks
+from thrifty.diagnostics.replicates import Replicates, as_replicates
+from thrifty.diagnostics.sbc import compute_ranks
 from thrifty.errors import DataError
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Posterior
@@ -25,16 +25,15 @@ def coverage(
     level: float = 0.95,
     seed: int = 0,
 ) -> Calibration:
-    """Weighted coverage of highest-density regions at all nominal levels.
+    """Measure the weighted coverage of highest-density regions at all nominal levels.
 
     `coverage(...).at([0.5, 0.8, 0.95])` gives the empirical coverage at three levels with standard errors.
     Arguments as in `sbc`; the posterior must have `log_prob`.
     """
-    settings = {"pairs": pairs, "draws": draws, "density": True, "seed": seed}
-    replicates = replicates_of(posterior, simulations, settings)
+    replicates = as_replicates(posterior, simulations, pairs=pairs, draws=draws, seed=seed, density=True)
     if replicates.density is None:
         raise DataError("coverage needs log densities", code="bad-setting", fix="replicate(..., density=True)")
-    # the share of draws denser than the truth is the level of the region with the truth on its edge
+    # the share of draws with higher density than the truth is the level of the region that has the truth on its edge
     depth = -replicates.density[:, :, None]
-    ranks = uniform_ranks(depth[:, :1], depth[:, 1:], np.random.default_rng(seed))
+    ranks = compute_ranks(depth[:, :1], depth[:, 1:], np.random.default_rng(seed))
     return calibrate("coverage", ranks, replicates.log_weights, ("highest-density region",), level)

@@ -1,4 +1,4 @@
-"""All checks in one call, and one verdict with its reasons."""
+"""Run all checks in one call, for one verdict with its reasons."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_count, check_posterior, check_simulations, log_density
-from thrifty.diagnostics.cost_check import cost_check
+from thrifty.diagnostics.arguments import check_count, check_posterior, check_simulations, evaluate_log_density
+from thrifty.diagnostics.cost_check import MIN_TIMED_RUNS, cost_check
 from thrifty.diagnostics.coverage import coverage
 from thrifty.diagnostics.data_use import data_use
 from thrifty.diagnostics.local_c2st import local_c2st
-from thrifty.diagnostics.local_ess import known_prior, local_ess
+from thrifty.diagnostics.local_ess import find_prior, local_ess
 from thrifty.diagnostics.misspecification import misspecification
 from thrifty.diagnostics.predictive import predictive
-from thrifty.diagnostics.replicates import Replicates, replicate
+from thrifty.diagnostics.replicates import replicate
 from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
-from thrifty.diagnostics.verdict import Check, Trust, worst
+from thrifty.diagnostics.verdict import Check, Trust, worst_verdict
 from thrifty.diagnostics.weight_health import weight_health
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observation, varying
@@ -31,13 +31,14 @@ from thrifty.types import Posterior
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_PAIRS = 300  # a shift of 0.3 sd is found in nine of ten; 300 posterior calls take seconds
-_DRAWS = 100
+_PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior calls take seconds
+_DRAWS_PER_PAIR = 100
+_MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the checks found.
+    """The results of all checks.
 
     Attributes:
         checks: The finished checks; `diagnosis["sbc"]` gives one by name.
@@ -54,12 +55,12 @@ class Diagnosis:
 
     @property
     def verdict(self) -> Trust:
-        """The least trusting verdict of all."""
-        return worst([check.verdict for check in self.checks])
+        """The least trusting verdict of all checks."""
+        return worst_verdict([check.verdict for check in self.checks])
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why not simply trust, worst first; empty when nothing was found."""
+        """The reasons against trust, worst first; empty when nothing was found."""
         found = [check for check in self.checks if check.verdict != "trust"]
         found.sort(key=lambda check: check.verdict != "do not trust")
         return tuple(f"{check.name}: {check.reason}" for check in found)
@@ -79,7 +80,7 @@ class Diagnosis:
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
 
     def to_dict(self) -> dict[str, Any]:
-        """Verdicts, reasons and p-values as plain values, for a report or a file."""
+        """Return verdicts, reasons and p-values as plain values, for a report or a file."""
         rows = [
             {
                 "name": check.name,
@@ -92,7 +93,7 @@ class Diagnosis:
         return {"verdict": self.verdict, "reasons": list(self.reasons), "checks": rows, "notes": list(self.notes)}
 
     def figures(self) -> dict[str, Figure]:
-        """One matplotlib figure per check that has one: calibration, predictive, weights, cost."""
+        """Draw one matplotlib figure per check that has one: calibration, predictive, weights, cost."""
         from thrifty import plots
 
         drawn: dict[str, Figure] = {}
@@ -119,7 +120,7 @@ def diagnose(
     fresh: Simulations | None = None,
     seed: int = 0,
 ) -> Diagnosis:
-    """Run the default checks at x_o and say whether the answer can be trusted.
+    """Run the default checks at x_o and judge whether the posterior can be trusted.
 
     Args:
         posterior: A posterior, or a study with `.posterior`, `.simulations` and `.x_o`.
@@ -127,13 +128,13 @@ def diagnose(
         x_o: The observation.
         held_out: Runs that did not train the posterior, to calibrate on; otherwise those that the posterior names in
             `held_out` (plan indices), those that a network kept for validation, otherwise all, with a note.
-        prior: The prior, where neither posterior nor proposal knows it.
-        cost: The cost model, where the proposal does not know it.
+        prior: The prior, where neither posterior nor proposal has it.
+        cost: The cost model, where the proposal has none.
         fresh: Runs at posterior draws, for the predictive check.
         seed: Seed of everything.
 
     Returns:
-        Figures, verdicts and reasons; `print` it, ask `.verdict`, draw `.figures()`.
+        Figures, verdicts and reasons; `print` it, read `.verdict`, draw `.figures()`.
     """
     if hasattr(posterior, "posterior"):
         study, posterior = posterior, posterior.posterior
@@ -145,10 +146,38 @@ def diagnose(
             code="conflicting-settings",
             fix="th.diagnose(p, s, x_o)",
         )
+    _check_inputs(posterior, simulations, x_o, held_out)
+    check_count(seed, 0, "seed")
+    notes: list[str] = []
+    runs = select_held_out(posterior, simulations, held_out, notes)
+    evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
+    replicates = replicate(posterior, runs, pairs=_PAIRS, draws=_DRAWS_PER_PAIR, density=evaluates, seed=seed)
+    checks: list[Check] = [sbc(replicates, seed=seed)]
+    if evaluates:
+        checks.append(coverage(replicates, seed=seed))
+    checks += [tarp(replicates, seed=seed), data_use(replicates, seed=seed)]
+    checks += [local_c2st(posterior, replicates, x_o, seed=seed), misspecification(simulations, x_o)]
+    supported = evaluates and _has_prior(posterior, simulations, prior, notes)
+    if supported:
+        checks.append(local_ess(posterior, simulations, x_o, prior=prior, seed=seed))
+    if supported or fresh is not None:
+        checks.append(predictive(posterior, simulations, x_o, prior=prior, fresh=fresh, seed=seed))
+    checks.append(weight_health(simulations))
+    cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
+    if cost is None:
+        notes.append("cost model not checked: pass cost=")
+    elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < MIN_TIMED_RUNS:
+        notes.append(f"cost model not checked: fewer than {MIN_TIMED_RUNS} runs have a measured cost")
+    else:
+        checks.append(cost_check(cost, simulations))
+    return Diagnosis(tuple(checks), tuple(notes))
+
+
+def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: Simulations | None) -> None:
+    """Reject arguments of the wrong kind or shape."""
     check_posterior(posterior)
     check_simulations(simulations)
     check_simulations(simulations if held_out is None else held_out, "held_out")
-    check_count(seed, 0, "seed")
     event = simulations.pairs()[1].shape[1:]
     read_observation(x_o, event)
     if held_out is not None and (held_out.pairs()[1].shape[1:] != event or held_out.dim != simulations.dim):
@@ -158,53 +187,27 @@ def diagnose(
             code="bad-array",
         )
     varying(some_valid(simulations).x, simulations.x_names)
-    notes: list[str] = []
-    runs = _held_out(posterior, simulations, held_out, notes)
-    evaluates = _has_density(posterior, simulations, x_o, notes)
-    replicates = replicate(posterior, runs, pairs=_PAIRS, draws=_DRAWS, density=evaluates, seed=seed)
-    checks = _calibration(posterior, replicates, x_o, seed, density=evaluates)
-    checks.append(misspecification(simulations, x_o))
-    if evaluates and _knows_prior(posterior, simulations, prior, notes):
-        checks.append(local_ess(posterior, simulations, x_o, prior=prior, seed=seed))
-    if fresh is not None or any(check.name == "local_ess" for check in checks):
-        checks.append(predictive(posterior, simulations, x_o, prior=prior, fresh=fresh, seed=seed))
-    checks.append(weight_health(simulations))
-    cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
-    if cost is None:
-        notes.append("cost model not checked: pass cost=")
-    elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < 20:
-        notes.append("cost model not checked: fewer than 20 runs have a measured cost")
-    else:
-        checks.append(cost_check(cost, simulations))
-    return Diagnosis(tuple(checks), tuple(notes))
 
 
-def _calibration(posterior: Any, replicates: Replicates, x_o: Any, seed: int, *, density: bool) -> list[Check]:
-    checks: list[Check] = [sbc(replicates, seed=seed)]
-    if density:
-        checks.append(coverage(replicates, seed=seed))
-    checks.append(tarp(replicates, seed=seed))
-    checks.append(data_use(replicates, seed=seed))
-    checks.append(local_c2st(posterior, replicates, x_o, seed=seed))
-    return checks
-
-
-def _held_out(posterior: Any, simulations: Simulations, held_out: Simulations | None, notes: list[str]) -> Simulations:
+def select_held_out(
+    posterior: Any, simulations: Simulations, held_out: Simulations | None, notes: list[str]
+) -> Simulations:
+    """Select the runs to calibrate on: those given, those that did not train the posterior, or all with a note."""
     if held_out is not None:
         return held_out
     index = getattr(posterior, "held_out", None)
     if index is not None:
         chosen = simulations[np.isin(simulations.index, np.asarray(index))]
     else:
-        chosen = simulations[_kept(posterior, simulations)]
-    if chosen.ok.sum() >= 100:  # fewer would calibrate nothing
+        chosen = simulations[_untrained(posterior, simulations)]
+    if chosen.ok.sum() >= _MIN_HELD_OUT_RUNS:
         return chosen
     notes.append("calibration was measured on runs that may have trained the posterior: pass held_out=")
     return simulations
 
 
-def _kept(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:
-    """Which runs no network of the posterior was trained on: by their theta, since a table may have lost its index."""
+def _untrained(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:
+    """Find the runs that trained no network of the posterior, by their theta: a table may have lost its index."""
     from thrifty.inference.neural.training_settings import fingerprints
 
     members = getattr(posterior, "members", (posterior,))
@@ -216,18 +219,18 @@ def _kept(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:
     return np.all([np.isin(own, prints) for prints in known], axis=0)
 
 
-def _has_density(posterior: Posterior, simulations: Simulations, x_o: Any, notes: list[str]) -> bool:
+def _can_evaluate_density(posterior: Posterior, simulations: Simulations, x_o: Any, notes: list[str]) -> bool:
     try:
-        log_density(posterior, simulations.theta[:2], x_o)
+        evaluate_log_density(posterior, simulations.theta[:2], x_o)
     except (AttributeError, NotImplementedError) as error:
         notes.append(f"coverage, local ESS and predictive not checked: no log_prob ({error})")
         return False
     return True
 
 
-def _knows_prior(posterior: Any, simulations: Simulations, prior: Any, notes: list[str]) -> bool:
+def _has_prior(posterior: Any, simulations: Simulations, prior: Any, notes: list[str]) -> bool:
     try:
-        known_prior(posterior, simulations, prior)
+        find_prior(posterior, simulations, prior)
     except DataError:
         notes.append("local ESS and predictive not checked: pass prior=")
         return False

@@ -1,16 +1,16 @@
-"""What x foretells, found among many statistics: a ridge regression that never sees the run it is used on.
+"""Summaries of the outputs x, for checks that ask whether a posterior has used them.
 
-The leading components of x may all be noise that goes together, with the one telling statistic far behind them. So x
-also enters through a regression on all of it, of what is to be explained. Runs are put in a random order and each
-block is foretold by those before it, nothing by later ones: given the past, what is foretold for a run is a function
-of its x alone, and a sum of (rank x foretold) is a martingale. Halves that foretell each other are not: with many
-statistics their two sums are nearly one number counted twice.
+A posterior that ignores all or part of x is calibrated on average: its ranks, its regions and its balls are right.
+Only together with x itself can it be distinguished from a correct one. x enters in two ways:
 
-Outputs as a few uncorrelated numbers, for checks that ask whether a posterior has used them.
+- `Components`: the leading principal components of its correlation matrix, weighted, each with variance one.
+- `RankRegression` and `cross_fit_predictions`: ridge regressions on the ranks of all statistics, because the leading
+  components may all be correlated noise, with the one informative statistic far behind them.
 
-A posterior that ignores x, wholly or in part, is calibrated on average: its ranks, its regions and its balls are right.
-Only together with x itself can it be told from a right one, so x enters through its leading principal components,
-weighted like everything else, on the correlation matrix, each with variance one.
+A regression never predicts a run that it was fitted on. Runs are put in a random order and each block is predicted from
+the blocks before it: given the past, the prediction for a run is a function of its x alone, so the sum of
+(rank x prediction) is a martingale. Two halves that predict each other give no martingale: with many statistics their
+two sums are nearly one number counted twice.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ import numpy as np
 from thrifty.types import Array
 from thrifty.weights import covariance, ecdf, mean, normalise
 
-_LEAST = 1e-6  # share of the variance below which a component is rounding
-_REACH = 5.0  # sd at which a component is cut: one wild output must not rule a regression
+_MIN_VARIANCE_SHARE = 1e-6  # a component with less of the variance is rounding error
+_MAX_COMPONENT_SDS = 5.0  # components are clipped here: one extreme output must not dominate a regression
+_BLOCKS = 4  # nothing predicts the first block: a quarter of the runs is the price
+_PENALTIES = np.geomspace(1e-3, 1e4, 8)  # per run: from least squares to the sum of single correlations
 
 
 @dataclass(frozen=True)
 class Components:
-    """Leading principal components of the outputs.
+    """Project outputs on their leading principal components.
 
     Attributes:
         centre: Weighted mean (d,).
@@ -45,40 +47,36 @@ class Components:
 
     @classmethod
     def of(cls, x: Array, log_weights: Array, most: int) -> Components:
-        """At most `most` components of the outputs x (n, *event)."""
+        """Find at most `most` components of the outputs x (n, *event)."""
         flat = x.reshape(len(x), -1)
         matrix = np.atleast_2d(covariance(flat, log_weights))
         spread = np.sqrt(np.diag(matrix))
         spread = np.where(spread > 0, spread, 1.0)
         values, vectors = np.linalg.eigh(matrix / np.outer(spread, spread))
-        kept = np.flatnonzero(values > _LEAST * max(float(values.sum()), 1e-300))[::-1][:most]
+        kept = np.flatnonzero(values > _MIN_VARIANCE_SHARE * max(float(values.sum()), 1e-300))[::-1][:most]
         root = vectors[:, kept] / np.sqrt(values[kept]) / spread[:, None]
         return cls(mean(flat, log_weights), root)
 
     def __call__(self, x: Array) -> Array:
-        """Components (n, k) of outputs (n, *event)."""
+        """Compute the components (n, k) of outputs (n, *event)."""
         flat = x.reshape(len(x), -1)
-        return np.clip((flat - self.centre) @ self.root, -_REACH, _REACH)
-
-
-_BLOCKS = 4  # the first is foretold by nothing: a quarter of the runs is the price
-_PENALTIES = np.geomspace(1e-3, 1e4, 8)  # per run: from least squares to the sum of single correlations
+        return np.clip((flat - self.centre) @ self.root, -_MAX_COMPONENT_SDS, _MAX_COMPONENT_SDS)
 
 
 @dataclass(frozen=True)
-class Foretelling:
-    """Linear in the ranks of the statistics, which no wild output can rule.
+class RankRegression:
+    """Predict responses linearly from the ranks of the statistics, which no extreme output can dominate.
 
     Attributes:
         x: Statistics (n, d) that ranks are taken among.
         log_weights: Of the runs (n,).
-        centre: Mean rank of the runs that were fitted (d,).
+        centre: Mean rank of the fitted runs (d,).
         slopes: Of each response (d, q).
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(200, 50))
-        >>> fit = Foretelling.of(x[:100], x[:100, :1], np.zeros(100))
+        >>> fit = RankRegression.of(x[:100], x[:100, :1], np.zeros(100))
         >>> bool(np.corrcoef(fit(x[100:])[:, 0], x[100:, 0])[0, 1] > 0.8)
         True
     """
@@ -89,52 +87,48 @@ class Foretelling:
     slopes: Array
 
     @classmethod
-    def of(cls, x: Array, response: Array, log_weights: Array) -> Foretelling:
+    def of(cls, x: Array, response: Array, log_weights: Array) -> RankRegression:
         """Fit responses (n, q) by outputs (n, *event)."""
         flat = x.reshape(len(x), -1)
-        table = levels(flat, flat, log_weights)
-        centre, slopes = _ridge(table, response, normalise(log_weights))
-        return cls(flat, log_weights, centre, slopes)
+        table = _scaled_ranks(flat, flat, log_weights)
+        return cls(flat, log_weights, *_fit_ridge(table, response, normalise(log_weights)))
 
     def __call__(self, x: Array) -> Array:
-        """What outputs (k, *event) foretell (k, q), less its mean."""
-        table = levels(self.x, x.reshape(len(x), -1), self.log_weights)
+        """Predict the responses (k, q), less their mean, at outputs (k, *event)."""
+        table = _scaled_ranks(self.x, x.reshape(len(x), -1), self.log_weights)
         return (table - self.centre) @ self.slopes
 
 
-def foretold(x: Array, response: Array, log_weights: Array, rng: np.random.Generator) -> Array:
-    """Responses (n, q) foretold by x (n, *event) and earlier runs; zero in the first block, else of about unit size."""
+def cross_fit_predictions(x: Array, response: Array, log_weights: Array, rng: np.random.Generator) -> Array:
+    """Predict each block from earlier blocks only, so that the score is a martingale.
+
+    Returns:
+        Predictions (n, q) of the responses (n, q) from x (n, *event): zero in the first block, scaled to a weighted
+        mean square of one.
+    """
     flat = x.reshape(len(x), -1)
-    table, weights = levels(flat, flat, log_weights), normalise(log_weights)
+    table, weights = _scaled_ranks(flat, flat, log_weights), normalise(log_weights)
     blocks = np.array_split(rng.permutation(len(flat)), _BLOCKS)
-    told = np.zeros_like(response)
+    predicted = np.zeros_like(response)
     for i in range(1, _BLOCKS):
         past = np.concatenate(blocks[:i])
-        centre, slopes = _ridge(table[past], response[past], weights[past])
-        told[blocks[i]] = (table[blocks[i]] - centre) @ slopes
-    size = np.sqrt(weights @ told**2)
-    return told / np.where(size > 0, size, 1.0)
+        centre, slopes = _fit_ridge(table[past], response[past], weights[past])
+        predicted[blocks[i]] = (table[blocks[i]] - centre) @ slopes
+    size = np.sqrt(weights @ predicted**2)
+    return predicted / np.where(size > 0, size, 1.0)
 
 
-def levels(x: Array, at: Array, log_weights: Array) -> Array:
-    """Statistics at (k, d) as weighted ranks among those of the runs x (n, d), of unit variance where continuous."""
+def _scaled_ranks(x: Array, at: Array, log_weights: Array) -> Array:
+    """Rank the statistics at (k, d) among those of the runs x (n, d), scaled to unit variance where continuous."""
     columns = [ecdf(column, points, log_weights) for column, points in zip(x.T, at.T, strict=True)]
     return np.sqrt(12.0) * (np.column_stack(columns) - 0.5)
 
 
-def _ridge(x: Array, response: Array, weights: Array) -> tuple[Array, Array]:
-    """Centre (d,) and slopes (d, q), each response with the penalty that foretells left-out runs best."""
+def _fit_ridge(x: Array, response: Array, weights: Array) -> tuple[Array, Array]:
+    """Fit centre (d,) and slopes (d, q), each response with the penalty that predicts left-out runs best."""
+    from sklearn.linear_model import RidgeCV
+
     weights = weights / max(float(weights.sum()), 1e-300)
-    centre = weights @ x
-    root = np.sqrt(len(x) * weights)[:, None]
-    u, s, vt = np.linalg.svd(root * (x - centre), full_matrices=False)
-    target = root * (response - weights @ response)
-    along = u.T @ target
-    errors, slopes = [], []
-    for penalty in len(x) * _PENALTIES:
-        shrink = (s**2 / (s**2 + penalty))[:, None]
-        left = 1 - np.minimum((u**2) @ shrink, 0.99)
-        errors.append((((target - u @ (shrink * along)) / left) ** 2).mean(axis=0))
-        slopes.append(vt.T @ ((s / (s**2 + penalty))[:, None] * along))
-    best = np.argmin(errors, axis=0)
-    return centre, np.stack([slopes[k][:, q] for q, k in enumerate(best)], axis=1)
+    model = RidgeCV(alphas=len(x) * _PENALTIES, alpha_per_target=response.shape[1] > 1)
+    model.fit(x, response, sample_weight=len(x) * weights)
+    return weights @ x, np.asarray(model.coef_).reshape(response.shape[1], -1).T

@@ -1,12 +1,12 @@
-"""How much of the pool supports the posterior at the observation.
+"""Measure how many runs of the pool support the posterior at the observation.
 
-The pool stands for the prior through its weights; times posterior over prior it stands for the posterior:
+The weighted pool represents the prior; multiplied by posterior over prior it represents the posterior:
 
     u_i = w_i q(theta_i | x_o) / p(theta_i),       local ESS = (sum u)^2 / sum u^2
 
 A cost-aware campaign spends little on expensive regions; when x_o points there, few effective runs are left and
-the posterior is an extrapolation, whatever its calibration elsewhere. Pareto's k of u tells whether that ESS itself
-can be believed.
+the posterior is an extrapolation, whatever its calibration elsewhere. Pareto's k of u says whether that ESS itself
+is reliable.
 """
 
 from __future__ import annotations
@@ -17,7 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_density, check_posterior, check_simulations, draws_at, log_density
+from thrifty.diagnostics.arguments import (
+    check_log_density,
+    check_posterior,
+    check_simulations,
+    draw_posterior,
+    evaluate_log_density,
+)
 from thrifty.diagnostics.verdict import Trust
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observations
@@ -26,8 +32,8 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, Prior, freeze
 from thrifty.weights import ess, pareto_k
 
-# fewer effective runs than this in the 95 % region: the posterior rests on its neighbours; nearly none: on nothing
-FEW, NONE = 100.0, 3.0
+# effective runs in the 95 % region: below the first the posterior relies on neighbouring runs, below the second on none
+CARE_REGION_RUNS, MIN_REGION_RUNS = 100.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class LocalEss:
     Attributes:
         ess: Effective number of runs for the posterior at x_o.
         region: Effective number of runs inside its 95 % highest-density region.
-        pareto_k: Shape of the tail of u; above 0.7 `ess` is not to be believed.
+        pareto_k: Shape of the tail of u; above 0.7 `ess` is unreliable.
         n: Valid runs in the pool.
         log_weights: log u (n,).
         name: The check.
@@ -52,16 +58,16 @@ class LocalEss:
 
     @property
     def verdict(self) -> Trust:
-        """By the effective runs in the region; a heavy tail asks for care."""
-        if self.region < NONE:
+        """The verdict by the effective runs in the region; a heavy tail requires care."""
+        if self.region < MIN_REGION_RUNS:
             return "do not trust"
-        return "with care" if self.region < FEW or self.pareto_k > 0.7 else "trust"
+        return "with care" if self.region < CARE_REGION_RUNS or self.pareto_k > 0.7 else "trust"
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """One sentence with the numbers."""
         what = f"{self.region:.0f} effective runs lie in the 95 % region of the posterior"
-        if self.region < FEW:
+        if self.region < CARE_REGION_RUNS:
             return f"only {what}; add runs there or with k = 0"
         if self.pareto_k > 0.7:
             return f"{what}, but few of them dominate (Pareto k {self.pareto_k:.2f}); add runs there"
@@ -71,13 +77,13 @@ class LocalEss:
 def local_ess(
     posterior: Posterior, simulations: Simulations, x_o: npt.ArrayLike, *, prior: Any = None, seed: int = 0
 ) -> LocalEss:
-    """Effective number of runs behind the posterior at x_o.
+    """Compute the effective number of runs that support the posterior at x_o.
 
     Args:
         posterior: `sample` and `log_prob`; its density need not be normalised.
         simulations: The pool with its weights.
         x_o: The observation.
-        prior: The prior; taken from the posterior or the proposal where they know it.
+        prior: The prior; by default that of the posterior or of the proposal.
         seed: Seed of the draws that find the 95 % region.
     """
     check_posterior(posterior)
@@ -86,11 +92,11 @@ def local_ess(
     if not len(pool):
         raise DataError("no valid run in the pool", code="too-few-runs")
     observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
-    density = log_density(posterior, pool.theta, x_o)
-    check_density(density[None], observed[:1])
-    log_prior = np.asarray(known_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
-    tilted = _tilted(pool.log_weights, density, log_prior)
-    draws = draws_at(posterior, 1000, x_o, seed, pool.dim)
+    density = evaluate_log_density(posterior, pool.theta, x_o)
+    check_log_density(density[None], observed[:1])
+    log_prior = np.asarray(find_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
+    tilted = _posterior_log_weights(pool.log_weights, density, log_prior)
+    draws = draw_posterior(posterior, 1000, x_o, seed, pool.dim)
     edge = np.quantile(np.asarray(posterior.log_prob(draws, x_o), dtype=np.float64), 0.05)
     inside = (density >= edge) & (pool.log_weights > -np.inf)
     supported = bool((tilted > -np.inf).any())
@@ -103,8 +109,8 @@ def local_ess(
     )
 
 
-def known_prior(posterior: Any, simulations: Simulations, prior: Any = None) -> Prior:
-    """The prior given, or that of the posterior, or of the proposal."""
+def find_prior(posterior: Any, simulations: Simulations, prior: Any = None) -> Prior:
+    """Return the prior given, or that of the posterior, or of the proposal."""
     for found in (prior, getattr(posterior, "prior", None), getattr(simulations.proposal, "prior", None)):
         if found is not None:
             return as_prior(found)
@@ -116,7 +122,7 @@ def known_prior(posterior: Any, simulations: Simulations, prior: Any = None) -> 
     )
 
 
-def _tilted(log_weights: Array, density: Array, log_prior: Array) -> Array:
+def _posterior_log_weights(log_weights: Array, density: Array, log_prior: Array) -> Array:
     with np.errstate(invalid="ignore"):
         tilted = log_weights + density - log_prior
     return np.where(np.isnan(tilted) | (log_prior == -np.inf), -np.inf, tilted)

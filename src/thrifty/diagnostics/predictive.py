@@ -1,7 +1,7 @@
-"""Posterior predictive check: would the posterior's parameters give data like x_o?
+"""Posterior predictive check: do parameters from the posterior produce data like x_o?
 
 The pool of runs, weighted by u_i = w_i q(theta_i | x_o) / p(theta_i), already holds outputs at posterior parameters,
-so the check needs no new simulation where the local ESS is fair. Fresh runs at posterior draws may be given instead.
+so the check needs no new simulation where the local ESS is large enough. Fresh runs at posterior draws may be given.
 The p-value is known to be conservative: x_o has been used to fit.
 """
 
@@ -13,25 +13,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.arguments import check_posterior, check_simulations, independent_runs
+from thrifty.diagnostics.arguments import check_posterior, check_simulations, choose_independent_runs, statistic_names
 from thrifty.diagnostics.local_ess import local_ess
-from thrifty.diagnostics.verdict import CARE, Trust, shown
+from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import covariance, ess, mean, normalise, quantile
 
-FEW = 30.0  # effective outputs below which tails cannot be judged
-FAR = 1.2  # times the 99 % distance: for normal outputs one in two thousand
+MIN_EFFECTIVE_OUTPUTS = 30.0  # with fewer the tails cannot be judged
+FAR_RATIO = 1.2  # times the 99 % distance: for normal outputs one in two thousand
 
 
 @dataclass(frozen=True)
 class Predictive:
-    """x_o among outputs at posterior parameters.
+    """The position of x_o among outputs at posterior parameters.
 
     Attributes:
         x: Outputs (n, d), flattened.
-        log_weights: That make them stand for the posterior predictive (n,).
+        log_weights: Of the outputs, as draws of the posterior predictive (n,).
         x_o: The observation (d,).
         p_values: Two-sided tail of each statistic (d,).
         distance_p: Share of outputs at least as far from their centre as x_o, by Mahalanobis distance.
@@ -53,27 +53,27 @@ class Predictive:
 
     @property
     def p_value(self) -> float:
-        """Of the distance and of the worst statistic together, by Bonferroni."""
+        """The p-value of the distance and of the worst statistic together, by Bonferroni."""
         return float(min(1.0, 2 * min(self.distance_p, len(self.p_values) * self.p_values.min())))
 
     @property
     def verdict(self) -> Trust:
-        """A posterior that cannot give x_o is wrong at x_o, or the model is."""
-        if self.ess < FEW:
+        """The verdict: a posterior that cannot produce x_o is wrong at x_o, or the model is."""
+        if self.ess < MIN_EFFECTIVE_OUTPUTS:
             return "with care"
-        if self.p_value >= CARE:
+        if self.p_value >= CARE_P_VALUE:
             return "trust"
-        return "do not trust" if self.distance > FAR else "with care"
+        return "do not trust" if self.distance > FAR_RATIO else "with care"
 
     @property
     def reason(self) -> str:
-        """In words."""
-        if self.ess < FEW:
+        """One sentence with the numbers."""
+        if self.ess < MIN_EFFECTIVE_OUTPUTS:
             return f"only {self.ess:.0f} effective outputs near the posterior; run its draws and pass them as fresh="
         if self.verdict == "trust":
-            return f"x_o looks like data of the posterior ({shown(self.p_value)})"
+            return f"x_o looks like data of the posterior ({format_p_value(self.p_value)})"
         worst = int(np.argmin(self.p_values))
-        return f"x_o is unlike data of the posterior, most in {self.names[worst]} ({shown(self.p_value)})"
+        return f"x_o is unlike data of the posterior, most in {self.names[worst]} ({format_p_value(self.p_value)})"
 
 
 def predictive(
@@ -85,7 +85,7 @@ def predictive(
     fresh: Simulations | None = None,
     seed: int = 0,
 ) -> Predictive:
-    """Posterior predictive check at x_o, from the pool or from fresh runs.
+    """Compare x_o with outputs at posterior parameters, from the pool or from fresh runs.
 
     Args:
         posterior: The posterior.
@@ -104,43 +104,42 @@ def predictive(
         tilted = local_ess(posterior, simulations, x_o, prior=prior, seed=seed).log_weights
         if not (tilted > -np.inf).any():
             x = pool.pairs()[1][:: pool.m]
-            return _nothing(x.reshape(len(x), -1), observed, pool.x_names)
+            return _without_support(x.reshape(len(x), -1), observed, pool.x_names)
         pool = pool.reweighted(tilted)
-    _, x, log_weights = independent_runs(pool, np.random.default_rng(seed))
+    _, x, log_weights = choose_independent_runs(pool, np.random.default_rng(seed))
     return _check(x.reshape(len(x), -1), log_weights, observed, pool.x_names)
 
 
 def _check(x: Array, log_weights: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
-    names = names or tuple(f"statistic {i + 1}" for i in range(x.shape[1]))
     weights, size = normalise(log_weights), ess(log_weights)
-    at_least, at_most = (smoothed(weights @ tail, size) for tail in (x >= observed, x <= observed))
-    distance, own = mahalanobis(x, log_weights, observed)
+    at_least, at_most = (tail_p_value(weights @ tail, size) for tail in (x >= observed, x <= observed))
+    distance, own = _mahalanobis_distances(x, log_weights, observed)
     return Predictive(
         x=freeze(x),
         log_weights=freeze(log_weights),
         x_o=freeze(observed),
         p_values=np.minimum(1.0, 2 * np.minimum(at_least, at_most)),
-        distance_p=float(smoothed(weights @ (distance >= own), size)),
+        distance_p=float(tail_p_value(weights @ (distance >= own), size)),
         distance=own / max(float(quantile(distance, 0.99, log_weights)[0]), 1e-300),
         ess=size,
-        names=names,
+        names=statistic_names(names, x.shape[1]),
     )
 
 
-def _nothing(x: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
-    """No run supports the posterior at all."""
-    names = names or tuple(f"statistic {i + 1}" for i in range(len(observed)))
+def _without_support(x: Array, observed: Array, names: tuple[str, ...]) -> Predictive:
+    """Report that no run supports the posterior."""
+    names = statistic_names(names, len(observed))
     none = freeze(np.full(len(x), -np.inf))
     return Predictive(freeze(x), none, freeze(observed), np.ones(len(observed)), 1.0, 0.0, 0.0, names)
 
 
-def smoothed(share: Any, size: float) -> Any:
-    """A tail share as a p-value: x_o itself counts as one of size + 1."""
+def tail_p_value(share: Any, size: float) -> Any:
+    """Turn a tail share into a p-value: x_o itself counts as one of size + 1."""
     return (share * size + 1) / (size + 1)
 
 
-def mahalanobis(x: Array, log_weights: Array, observed: Array) -> tuple[Array, float]:
-    """Distance of each output (n,) and of x_o from the weighted mean, correlations shrunk when runs are few."""
+def _mahalanobis_distances(x: Array, log_weights: Array, observed: Array) -> tuple[Array, float]:
+    """Compute distances of the outputs (n,) and of x_o from the weighted mean; few runs shrink the correlations."""
     centre, matrix = mean(x, log_weights), covariance(x, log_weights)
     spread = np.sqrt(np.diag(matrix))
     spread = np.where(spread > 0, spread, 1.0)

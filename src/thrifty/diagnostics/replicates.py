@@ -1,9 +1,9 @@
-"""Held-out runs with posterior draws at each: what calibration is measured on.
+"""Draw from a posterior at held-out runs: the data that calibration is measured on.
 
-A run (theta_i, x_i) with weight w_i stands for a draw of the joint prior p(theta) p(x | theta), so runs of a
-cost-aware campaign that were not used for training calibrate a posterior without any new simulation.
-Runs are chosen with probability proportional to weight and keep weight / probability: the same
-expectation, and up to 1/ESS_fraction times more effective runs for the same number of posterior calls.
+A run (theta_i, x_i) with weight w_i represents a draw of the joint prior p(theta) p(x | theta). Runs of a cost-aware
+campaign that were not used for training therefore calibrate a posterior without any new simulation. Runs are chosen
+with probability proportional to weight and keep weight / probability: the same expectation, and up to 1/ESS_fraction
+times more effective runs for the same number of posterior calls.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 
 from thrifty.diagnostics.arguments import (
+    as_columns,
     check_count,
-    check_density,
-    check_finite,
+    check_draws,
+    check_log_density,
     check_posterior,
     check_simulations,
-    independent_runs,
-    log_density,
+    choose_independent_runs,
+    evaluate_log_density,
+    parameter_names,
 )
 from thrifty.errors import DataError, ThriftyWarning
 from thrifty.tables.simulations import Simulations
@@ -31,7 +33,7 @@ from thrifty.weights import ess, normalise
 
 @dataclass(frozen=True)
 class Replicates:
-    """Held-out parameters and posterior draws at their outputs.
+    """Hold held-out parameters and posterior draws at their outputs.
 
     Attributes:
         theta: Parameters (n, p) that made x.
@@ -53,7 +55,7 @@ class Replicates:
 
     @property
     def ess(self) -> float:
-        """Effective number of pairs."""
+        """The effective number of pairs."""
         return ess(self.log_weights)
 
     def __len__(self) -> int:
@@ -72,9 +74,9 @@ def replicate(
     """Draw from the posterior at the outputs of held-out runs.
 
     Args:
-        posterior: What is judged: `sample(n, x, seed=)`, and `log_prob(theta, x)` where `density` is wanted;
+        posterior: An object with `sample(n, x, seed=)`, and `log_prob(theta, x)` if `density` is true;
             `sample_batched(n, x, seed=)` -> (len(x), n, p) is used where it exists.
-        simulations: Runs that did not train the posterior, with their weights; of m > 1 realisations one is taken.
+        simulations: Runs that did not train the posterior, with their weights; of m > 1 realisations one is used.
         pairs: How many of them to use; 500 find a shift of a quarter of a standard deviation.
         draws: Posterior draws at each; 100 resolve coverage to 1 %.
         density: Whether to evaluate log densities too (needed by `coverage`).
@@ -86,51 +88,45 @@ def replicate(
     check_count(draws, 10, "draws")
     check_count(seed, 0, "seed")
     rng = np.random.default_rng(seed)
-    theta, x, log_weights = independent_runs(simulations, rng)
+    theta, x, log_weights = choose_independent_runs(simulations, rng)
     if len(theta) < 20:
         raise DataError(
             f"{len(theta)} valid held-out runs; calibration needs at least 20",
             code="too-few-runs",
             fix="keep some runs out of training, e.g. simulations[-500:]",
         )
-    chosen, log_weights = _choose(log_weights, pairs, rng)
+    chosen, log_weights = _choose_runs(log_weights, pairs, rng)
     theta, x = theta[chosen], x[chosen]
-    with warnings.catch_warnings():  # held-out outputs at the edge are no news: that they fit is what is measured
+    dim = theta.shape[1]
+    with warnings.catch_warnings():  # warnings about unusual outputs are expected here: their fit is what is measured
         warnings.simplefilter("ignore", ThriftyWarning)
-        samples = _draw(posterior, x, draws, rng)
-    if samples.shape != (len(theta), draws, theta.shape[1]):
-        raise DataError(
-            f"the posterior's draws have shape {samples.shape[1:]}, expected {(draws, theta.shape[1])}",
-            code="bad-posterior",
-            fix="sample(n, x_o, seed=) must return (n, p), with the parameters of the simulations",
-        )
-    check_finite(samples, x)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ThriftyWarning)
-        values = _density(posterior, x, theta, samples) if density else None
-    names = simulations.names or tuple(f"theta_{i + 1}" for i in range(theta.shape[1]))
+        samples = _draw_at_each(posterior, x, draws, rng)
+        check_draws(samples, x, draws, dim)
+        values = _densities(posterior, x, theta, samples) if density else None
     tables = (freeze(theta), freeze(x), freeze(samples), freeze(log_weights))
-    return Replicates(*tables, values, names, simulations.x_names)
+    return Replicates(*tables, values, parameter_names(simulations.names, dim), simulations.x_names)
 
 
-def replicates_of(source: Any, simulations: Simulations | None, settings: dict[str, Any]) -> Replicates:
-    """`source` itself when it is already replicated, else `replicate(source, simulations, ...)`."""
+def as_replicates(
+    source: Any, simulations: Simulations | None, *, pairs: int, draws: int, seed: int, density: bool = False
+) -> Replicates:
+    """Return `source` if it already holds replicates, else `replicate(source, simulations, ...)`."""
     if isinstance(source, Replicates):
         return source
     if simulations is None:
         raise DataError("held-out simulations are needed to calibrate a posterior", code="too-few-runs")
-    return replicate(source, simulations, **settings)
+    return replicate(source, simulations, pairs=pairs, draws=draws, density=density, seed=seed)
 
 
-def _choose(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
-    """Rows chosen with probability min(1, c w), sum = pairs, and their log weights over that probability."""
+def _choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
+    """Choose rows with probability min(1, c w), sum = pairs; return them and log(weight / probability)."""
     n = len(log_weights)
     if n <= pairs:
         keep = np.flatnonzero(log_weights > -np.inf)
         return keep, log_weights[keep]
     weights = normalise(log_weights)
     share = np.minimum(pairs * weights, 1.0)
-    while True:  # large weights are certain; the rest share what is left
+    while True:  # large weights are chosen for certain; the other rows share the remaining places
         certain = share >= 1.0
         free = weights[~certain].sum()
         if free <= 0:
@@ -148,20 +144,15 @@ def _choose(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[n
     return chosen, log_weights[chosen] - np.log(share[chosen])
 
 
-def _draw(posterior: Any, x: Array, draws: int, rng: np.random.Generator) -> Array:
+def _draw_at_each(posterior: Any, x: Array, draws: int, rng: np.random.Generator) -> Array:
     seeds = rng.integers(2**31, size=len(x)).tolist()
     if hasattr(posterior, "sample_batched"):
         return np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64)
-    return np.stack([_table(posterior.sample(draws, x_i, seed=s), draws) for x_i, s in zip(x, seeds, strict=True)])
+    return np.stack([as_columns(posterior.sample(draws, x_i, seed=s), draws) for x_i, s in zip(x, seeds, strict=True)])
 
 
-def _table(values: Any, n: int) -> Array:
-    table = np.asarray(values, dtype=np.float64)
-    return table.reshape(n, -1) if table.ndim == 1 and len(table) == n else table
-
-
-def _density(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
+def _densities(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
     points = np.concatenate([theta[:, None, :], samples], axis=1)
-    density = np.stack([log_density(posterior, p, x_i) for p, x_i in zip(points, x, strict=True)])
-    check_density(density, x)
+    density = np.stack([evaluate_log_density(posterior, p, x_i) for p, x_i in zip(points, x, strict=True)])
+    check_log_density(density, x)
     return freeze(density)

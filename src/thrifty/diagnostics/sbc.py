@@ -1,7 +1,7 @@
 """Simulation-based calibration with weights (Talts et al. 2018; bands after Säilynoja et al. 2022).
 
-If the posterior is right, the rank of theta_i among posterior draws at x_i is uniform. Under a cost-aware
-proposal it is the *weighted* ranks that are: forgetting the weights rejects right posteriors.
+If the posterior is correct, the rank of theta_i among posterior draws at x_i is uniform. Under a cost-aware proposal
+the *weighted* ranks are uniform: without the weights, correct posteriors are rejected.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from thrifty.diagnostics.calibration import Calibration, calibrate
-from thrifty.diagnostics.replicates import Replicates, replicates_of
+from thrifty.diagnostics.replicates import Replicates, as_replicates
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 
@@ -23,7 +23,7 @@ def sbc(
     level: float = 0.95,
     seed: int = 0,
 ) -> Calibration:
-    """Weighted ranks of held-out parameters among posterior draws, one row per parameter.
+    """Test whether weighted ranks of held-out parameters among posterior draws are uniform, for each parameter.
 
     Args:
         posterior: The posterior, or `replicate(...)` of it to share draws between checks.
@@ -44,13 +44,12 @@ def sbc(
         >>> th.diagnostics.sbc(Exact(), runs).verdict
         'trust'
     """
-    settings = {"pairs": pairs, "draws": draws, "density": False, "seed": seed}
-    replicates = replicates_of(posterior, simulations, settings)
-    ranks = uniform_ranks(replicates.theta[:, None, :], replicates.draws, np.random.default_rng(seed))
+    replicates = as_replicates(posterior, simulations, pairs=pairs, draws=draws, seed=seed)
+    ranks = compute_ranks(replicates.theta[:, None, :], replicates.draws, np.random.default_rng(seed))
     return calibrate("sbc", ranks, replicates.log_weights, replicates.names, level)
 
 
-def uniform_ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:
-    """Ranks (n, r) in (0, 1) of truth (n, 1, r) among draws (n, l, r), spread evenly over ties and steps."""
+def compute_ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:
+    """Compute ranks (n, r) in (0, 1) of truth (n, 1, r) among draws (n, l, r), spread evenly over ties and steps."""
     below, equal = (draws < truth).sum(axis=1), (draws == truth).sum(axis=1)
     return (below + rng.random(below.shape) * (equal + 1)) / (draws.shape[1] + 1)

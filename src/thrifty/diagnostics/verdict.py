@@ -1,4 +1,4 @@
-"""What a check says in the end: trust, with care, or do not trust, and why."""
+"""The verdict of a check: trust, with care, or do not trust, with one sentence that says why."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 Trust = Literal["trust", "with care", "do not trust"]
-ORDER: tuple[Trust, ...] = ("trust", "with care", "do not trust")
+VERDICTS: tuple[Trust, ...] = ("trust", "with care", "do not trust")
 
-# a p-value below CARE in a right analysis: one report in a hundred per check; below ALARM: one in ten thousand
-CARE, ALARM = 0.01, 1e-4
+# In a correct analysis a check falls below the first once in a hundred reports, below the second once in ten thousand.
+CARE_P_VALUE, ALARM_P_VALUE = 0.01, 1e-4
 
 
 @runtime_checkable
 class Check(Protocol):
-    """A finished check."""
+    """The result of one check."""
 
     @property
     def name(self) -> str:
-        """What was checked."""
+        """The name of the check."""
         ...
 
     @property
     def verdict(self) -> Trust:
-        """What it means for the posterior."""
+        """Whether the posterior can be trusted, by this check."""
         ...
 
     @property
@@ -33,30 +33,30 @@ class Check(Protocol):
         ...
 
 
-def worst(verdicts: list[Trust]) -> Trust:
-    """The least trusting of several verdicts.
+def worst_verdict(verdicts: list[Trust]) -> Trust:
+    """Return the least trusting of several verdicts.
 
     Example:
-        >>> worst(["trust", "with care"])
+        >>> worst_verdict(["trust", "with care"])
         'with care'
     """
-    return ORDER[max((ORDER.index(verdict) for verdict in verdicts), default=0)]
+    return VERDICTS[max((VERDICTS.index(verdict) for verdict in verdicts), default=0)]
 
 
-def by_size(p_value: float, effect: float, *, small: float, large: float) -> Trust:
-    """Verdict from a p-value and the size of the effect: many runs must not turn a trifle into an alarm."""
+def judge_effect(p_value: float, effect: float, *, small: float, large: float) -> Trust:
+    """Judge by a p-value and the size of the effect: with many runs a negligible effect must not raise an alarm."""
     if not (np.isfinite(p_value) and np.isfinite(effect)):
-        return "do not trust"  # what cannot be told is no reason for trust
-    if p_value < ALARM and effect > large:
+        return "do not trust"  # an unknown result is no reason for trust
+    if p_value < ALARM_P_VALUE and effect > large:
         return "do not trust"
-    return "with care" if p_value < CARE and effect > small else "trust"
+    return "with care" if p_value < CARE_P_VALUE and effect > small else "trust"
 
 
-def shown(p_value: float) -> str:
-    """A p-value as people read it.
+def format_p_value(p_value: float) -> str:
+    """Format a p-value for a sentence.
 
     Example:
-        >>> shown(0.034), shown(2e-9)
+        >>> format_p_value(0.034), format_p_value(2e-9)
         ('p = 0.03', 'p < 1e-6')
     """
     if p_value < 1e-6:

@@ -1,4 +1,4 @@
-"""Weight health: how many runs the weighted table is worth, and whether few of them rule it."""
+"""Measure how many equally weighted runs a weighted table is worth, and whether a few runs dominate it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, freeze
 from thrifty.weights import ess, normalise, pareto_k
 
-FEW, TOO_FEW = 100.0, 20.0  # effective runs: estimates to 10 % of an sd, and to a quarter of one
-HEAVY = 0.7  # Pareto's k beyond which the variance of an estimate cannot be trusted (Vehtari et al. 2024)
-FAILED_CARE, FAILED = 1e-3, 1e-2  # failed prior mass worth a warning, and that makes the posterior conditional
+CARE_ESS, MIN_ESS = 100.0, 20.0  # effective runs: estimates to 10 % of an sd, and to a quarter of one
+MAX_PARETO_K = 0.7  # above, the variance of an estimate is unreliable (Vehtari et al. 2024)
+CARE_FAILED_MASS, MAX_FAILED_MASS = 1e-3, 1e-2  # failed prior mass: a warning, and a posterior that is conditional
 
 
 @dataclass(frozen=True)
 class WeightHealth:
-    """Figures of the weights of a table.
+    """Summary of the weights of a table.
 
     Attributes:
         n: Runs.
@@ -44,34 +44,33 @@ class WeightHealth:
 
     @property
     def ess_fraction(self) -> float:
-        """Effective runs per valid run."""
+        """The effective runs per valid run."""
         return self.ess / len(self.weights)
 
     @property
     def verdict(self) -> Trust:
-        """By the effective number, the tail and the failed prior mass."""
-        if self.ess < TOO_FEW or self.failed_mass > FAILED:
+        """The verdict by the effective number, the tail and the failed prior mass."""
+        if self.ess < MIN_ESS or self.failed_mass > MAX_FAILED_MASS:
             return "do not trust"
-        heavy = self.pareto_k > HEAVY
-        return "with care" if self.ess < FEW or heavy or self.failed_mass > FAILED_CARE else "trust"
+        heavy = self.pareto_k > MAX_PARETO_K
+        return "with care" if self.ess < CARE_ESS or heavy or self.failed_mass > CARE_FAILED_MASS else "trust"
 
     @property
     def reason(self) -> str:
-        """In words."""
+        """One sentence with the numbers."""
         worth = f"{self.n:,} runs count as {self.ess:,.0f}"
-        if self.failed_mass > FAILED_CARE:
+        if self.failed_mass > CARE_FAILED_MASS:
             return f"{self.failed_mass:.1%} of prior mass failed: the posterior is conditional on finishing; {worth}"
-        if self.ess < FEW:
-            return (
-                f"{worth} (the heaviest has {self.largest:.0%} of the weight): use a gentler penalty or add prior runs"
-            )
-        if self.pareto_k > HEAVY:
+        if self.ess < CARE_ESS:
+            heaviest = f"the heaviest has {self.largest:.0%} of the weight"
+            return f"{worth} ({heaviest}): use a gentler penalty or add prior runs"
+        if self.pareto_k > MAX_PARETO_K:
             return f"{worth}, but the tail of the weights is heavy (Pareto k {self.pareto_k:.2f}); add prior runs"
         return f"{worth}; the heaviest 1 % hold {self.top_percent:.0%} of the weight"
 
 
 def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
-    """Figures of the weights of a table of runs, or of bare log weights (n,).
+    """Summarise the weights of a table of runs, or of bare log weights (n,).
 
     Example:
         >>> health = th.diagnostics.weight_health(np.zeros(1000))

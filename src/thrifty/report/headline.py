@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from thrifty.diagnostics import Trust, weight_health
-from thrifty.diagnostics.verdict import ORDER, worst
+from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
 from thrifty.report.content import clean, cost_text
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
@@ -57,8 +57,8 @@ def judge(facts: Facts, results: tuple[Result, ...]) -> Verdict:
         answer, reasons = _stage(facts)
         return Verdict("none", answer, "Can the posterior be trusted?", reasons, figures, following)
     found = _findings(facts, results[-1])
-    verdict: Trust = worst([level for level, _ in found])
-    against = sorted((item for item in found if item[0] != "trust"), key=lambda item: -ORDER.index(item[0]))
+    verdict: Trust = worst_verdict([level for level, _ in found])
+    against = sorted((item for item in found if item[0] != "trust"), key=lambda item: -VERDICTS.index(item[0]))
     reasons = tuple(text for _, text in [*against, *(item for item in found if item[0] == "trust")][:3])
     level = {"trust": "yes", "with care": "care", "do not trust": "no"}[verdict]
     return Verdict(level, ANSWERS[verdict], "Can the posterior be trusted?", reasons, figures, following)
@@ -78,7 +78,7 @@ def _findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     ordered = sorted(checks, key=lambda c: _SUPPORT.index(c["name"]) if c.get("name") in _SUPPORT else len(_SUPPORT))
     for check in ordered:
         level = check.get("verdict")
-        trust: Trust = level if level in ORDER else "do not trust"  # what cannot be read is no reason for trust
+        trust: Trust = level if level in VERDICTS else "do not trust"  # what cannot be read is no reason for trust
         name = _NAMES.get(str(check.get("name")), clean(check.get("name", "check"), 40))
         found.append((trust, f"{name}: {clean(check.get('reason', 'no reason given'), 300)}."))
     if not checks:

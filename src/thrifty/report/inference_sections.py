@@ -11,7 +11,7 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
-from thrifty.diagnostics.diagnose import _held_out
+from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.errors import DataError
 from thrifty.inference.saving import load_posterior
 from thrifty.report.content import Drawing, Grid, Section, clean, labels
@@ -140,7 +140,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         why = "while the campaign runs" if live else "since the folder does not hold the posterior"
         return Section(key, title, lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
     notes: list[str] = []
-    runs = _held_out(posterior, _labelled(facts), None, notes).valid()
+    runs = select_held_out(posterior, _labelled(facts), None, notes).valid()
     pairs = _affordable(posterior, runs, results[-1])
     if pairs < LEAST:
         notes.append(f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {PATIENCE:.0f} s.")
