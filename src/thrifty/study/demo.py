@@ -1,7 +1,7 @@
-"""`make demo`: the whole journey on a built-in model, killed on the way, from quote to report.
+"""Show a whole study on a built-in model, from quote to report, with a killed driver: `make demo`.
 
 The temporal SIR model of the paper: outbreaks in a population of 1000, cost counted in events, so that the figures
-are the same on every machine. The pieces are the public ones; copy them for a simulator of your own.
+are the same on every machine. All calls are public; copy them for your own simulator.
 """
 
 from __future__ import annotations
@@ -19,26 +19,23 @@ from rich.console import Console
 
 import thrifty as th
 from thrifty.campaign.outcome_table import table_hash
-from thrifty.diagnostics import Diagnosis
 from thrifty.report import write
-from thrifty.report.results import Result, save_result
-from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Posterior
+from thrifty.types import Array
 
 PILOTS, RUNS = 200, 2000
 KILL_AT = 0.4  # share of the planned runs after which the driver is killed
 MODEL = th.models.TemporalSIR()
 
 
-def campaign(folder: Path) -> th.Campaign:
-    """The demo's campaign over a folder, new or begun."""
+def open_campaign(folder: Path) -> th.Campaign:
+    """Open the demo's campaign in a folder, new or continued."""
     return th.Campaign(folder, MODEL.run, MODEL.prior, seed=1, cost="reported", unit="events")
 
 
 def main(arguments: list[str]) -> None:
-    """Plan, run, be killed, go on, infer, check and report; or, as the child of this, only run."""
+    """Plan, run, kill, resume, infer, check and report; or only run, as the child process."""
     if arguments[:1] == ["--drive"]:
-        campaign(Path(arguments[1])).run(progress="quiet")
+        open_campaign(Path(arguments[1])).run(progress="quiet")
         return
     console, began = Console(highlight=False), time.monotonic()
     home = Path(arguments[0]) if arguments else Path(tempfile.mkdtemp(prefix="thrifty-demo-"))
@@ -47,24 +44,22 @@ def main(arguments: list[str]) -> None:
     console.print("Where are infection rate and removal rate, given one outbreak? A run costs its number of events.\n")
     plan(console, folder)
     kill_and_resume(console, folder)
-    compare_with_calm(console, folder, home / "undisturbed")
-    simulations = campaign(folder).simulations()
-    x_o = MODEL.observed(3)
-    posterior, diagnosis = infer(console, folder, simulations, x_o)
-    compare_with_plain(console, simulations, posterior, x_o)
+    compare_with_undisturbed(console, folder, home / "undisturbed")
+    study = infer(console, folder)
+    compare_with_plain(console, study)
     console.print("[bold]7. report[/]: one file, opens offline")
     path = write(home / "report.html", folder, command="make demo")
     console.print(f"   {path} ({path.stat().st_size / 1e6:.1f} MB)\n")
-    console.print(f"done in {time.monotonic() - began:.0f} s; verdict: {diagnosis.verdict}. Runs: {folder}")
+    console.print(f"done in {time.monotonic() - began:.0f} s; verdict: {study.diagnosis.verdict}. Runs: {folder}")
 
 
 def plan(console: Console, folder: Path) -> None:
-    """Pilot, cost model, trade-off, self-check: the quote."""
-    c = campaign(folder)
+    """Run the pilot and print the quote: cost model, trade-off, self-check."""
+    c = open_campaign(folder)
     console.print(f"[bold]1. pilot[/]: {PILOTS} runs from the prior, their cost recorded")
     pilot = c.pilot(PILOTS, progress="quiet")
     console.print(f"   {pilot.spent:,.0f} events spent, {pilot.failed} runs failed\n")
-    console.print("[bold]2. plan[/]: learn the cost, weigh the penalties, test the weights; no run is spent on this")
+    console.print("[bold]2. plan[/]: fit the cost, compare penalties, test the weights; this needs no run")
     made = c.plan(n=RUNS)
     console.print(f"   cost model: {made.cost}")
     console.print(made.table)
@@ -75,10 +70,10 @@ def plan(console: Console, folder: Path) -> None:
 
 
 def kill_and_resume(console: Console, folder: Path) -> None:
-    """Run in a child process, kill it without warning, and go on."""
-    console.print(f"[bold]3. run[/]: in a process of its own, killed with SIGKILL at {KILL_AT:.0%}")
+    """Run in a child process, kill it without warning, and resume."""
+    console.print(f"[bold]3. run[/]: in a separate process, killed with SIGKILL at {KILL_AT:.0%}")
     log = folder.with_name("driver.log")
-    with log.open("wb") as file:  # what Python says when it is killed is no part of the story
+    with log.open("wb") as file:  # messages of the killed process are kept out of the output
         child = subprocess.Popen(
             [sys.executable, "-m", "thrifty.study.demo", "--drive", str(folder)], start_new_session=True, stderr=file
         )
@@ -94,17 +89,17 @@ def kill_and_resume(console: Console, folder: Path) -> None:
         raise SystemExit(f"the driver failed by itself:\n{log.read_text()}")
     ending = f"killed (exit {child.returncode})" if killed else "finished before it could be killed"
     console.print(f"   {ending}; {safe:,} of {RUNS:,} runs are safe on disk")
-    status = campaign(folder).run(progress="quiet")
+    status = open_campaign(folder).run(progress="quiet")
     console.print(f"   resumed: {status.done - PILOTS:,} of {RUNS:,}; {status.failed} failed\n")
 
 
-def compare_with_calm(console: Console, folder: Path, calm: Path) -> None:
-    """The same campaign without a kill has the same table, bit for bit."""
-    c = campaign(calm)
+def compare_with_undisturbed(console: Console, folder: Path, undisturbed: Path) -> None:
+    """Check that the same campaign without a kill has the same table, bit for bit."""
+    c = open_campaign(undisturbed)
     c.pilot(PILOTS, progress="quiet")
     c.plan(n=RUNS)
     c.run(progress="quiet")
-    hashes = [table_hash(th.Campaign.open(place).simulations()) for place in (folder, calm)]
+    hashes = [table_hash(th.Campaign.open(place).simulations()) for place in (folder, undisturbed)]
     console.print("[bold]4. compare[/]: hash of parameters, outputs, statuses and weights")
     for word, value in zip(("killed and resumed", "undisturbed"), hashes, strict=True):
         console.print(f"   {word:<19}{value}")
@@ -113,47 +108,42 @@ def compare_with_calm(console: Console, folder: Path, calm: Path) -> None:
     console.print("   equal: nothing was lost and nothing is different\n")
 
 
-def infer(console: Console, folder: Path, simulations: Simulations, x_o: Array) -> tuple[Posterior, Diagnosis]:
-    """Weighted NPE, all checks, and the result kept beside the runs."""
+def infer(console: Console, folder: Path) -> th.Study:
+    """Fit weighted NPE, make all checks, and save the result in the run folder."""
     console.print("[bold]5. infer[/]: neural posterior estimation, weighted as if the prior had been sampled")
-    began = time.monotonic()
+    campaign, began = open_campaign(folder), time.monotonic()
+    simulations, x_o = campaign.simulations(), MODEL.observed(3)
     posterior = th.NPE(MODEL.prior).fit(simulations, seed=0)
-    seconds = time.monotonic() - began
-    draws = posterior.sample(2000, x_o, seed=0)
-    for line in quantiles(draws):
+    study = th.Study(posterior, simulations, x_o, "NPE", campaign, seconds=time.monotonic() - began)
+    for line in format_quantiles(study.samples):
         console.print(f"   {line}")
-    diagnosis = th.diagnose(posterior, simulations, x_o)
-    for check in diagnosis:
+    for check in study.diagnosis:
         console.print(f"   {check.verdict:<13} {check.name:<17} {check.reason}", soft_wrap=True)
     console.print()
-    result = Result(
-        name="npe", method="NPE", posterior_path=None, x_o=x_o, samples=draws, log_weights=None, names=MODEL.names,
-        diagnosis=diagnosis.to_dict(), seconds=seconds,
-    )  # fmt: skip
-    save_result(folder, result, posterior)
-    return posterior, diagnosis
+    study.save(name="npe")
+    return study
 
 
-def compare_with_plain(console: Console, simulations: Simulations, posterior: Posterior, x_o: Array) -> None:
-    """As many plain runs as the campaign has effective ones: what they cost, and what they say."""
-    effective = round(th.ess(simulations.valid().log_weights))
-    console.print(f"[bold]6. against plain sampling[/]: {effective:,} runs from the prior, worth as much")
+def compare_with_plain(console: Console, study: th.Study) -> None:
+    """Run as many plain simulations as the campaign has effective ones; compare cost and posterior."""
+    effective = round(th.ess(study.simulations.valid().log_weights))
+    console.print(f"[bold]6. against plain sampling[/]: {effective:,} runs from the prior carry as much information")
     theta = MODEL.prior.sample(effective, np.random.default_rng(2))
     plain = MODEL.simulate_many(theta, seed=2)
-    spent, cost = float(plain.cost.sum()), float(np.nansum(simulations.cost))
+    spent, cost = float(plain.cost.sum()), study.cost
     word = "less" if cost < spent else "more"
     console.print(
         f"   plain {spent:,.0f} events; thrifty {cost:,.0f} with its pilot: {abs(1 - cost / spent):.0%} {word}"
     )
     other = th.NPE(MODEL.prior).fit(plain, seed=0)
-    for label, fitted in (("thrifty", posterior), ("plain", other)):
-        for line in quantiles(fitted.sample(2000, x_o, seed=0)):
+    for label, draws in (("thrifty", study.samples), ("plain", other.sample(2000, study.x_o, seed=0))):
+        for line in format_quantiles(draws):
             console.print(f"   {label:<8} {line}")
     console.print()
 
 
-def quantiles(draws: Array) -> list[str]:
-    """Median and central 90 % of each parameter, with the truth behind the observation."""
+def format_quantiles(draws: Array) -> list[str]:
+    """Format median and central 90 % of each parameter, with the true value."""
     lines = []
     for name, truth, column in zip(MODEL.names, MODEL.theta_true, draws.T, strict=True):
         low, middle, high = np.quantile(column, [0.05, 0.5, 0.95])

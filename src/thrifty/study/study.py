@@ -1,8 +1,8 @@
-"""`th.infer`, the whole journey in one call, and `th.Study`, what it and the sequential methods give back.
+"""Infer parameters in one call with `th.infer`, which returns a `th.Study`, as the sequential methods do.
 
-    pilot ─► plan ─► run ─► fit ─► draws at x_o      each step public, so a user leaves by copying the body of `infer`
+    pilot ─► plan ─► run ─► fit ─► draws at x_o      each step is public: to change one, copy the body of `infer`
 
-A study holds tables and posteriors only; what is dear (draws, diagnosis) is computed when it is first asked for.
+A study holds tables and posteriors only; what takes long (draws, diagnosis) is computed when it is first used.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ if TYPE_CHECKING:
 
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
 _METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
-PILOTS = 200  # timed runs of the paper; a fifth of a small campaign, since the cost is all they teach
+PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study:
-    """A posterior, the runs behind it and the observation it answers for.
+    """A posterior, the runs behind it and the observation at which it holds.
 
     Attributes:
         posterior: What `fit` returned.
         simulations: All runs with their weights.
         x_o: The observation.
-        method: Its name, "npe".
+        method: Name of the method, "npe".
         campaign: The run folder, or None when the runs were in memory.
         seconds: Wall seconds of the fit.
         seed: Seed of draws and checks.
-        generations: What each generation did, for methods that steer their own runs.
+        generations: What each generation did, for sequential methods.
         stopped: Why such a method ended.
 
     Example:
@@ -89,16 +89,20 @@ class Study:
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """All checks at x_o, computed when first asked for: `th.diagnose(study)`."""
+        """All checks at x_o, computed when first used: `th.diagnose(study)`."""
+        from thrifty.costs import cost_from_dict
         from thrifty.diagnostics import diagnose
 
-        return diagnose(self, cost=_cost_model(self.campaign), seed=self.seed)
+        recipe = None
+        if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
+            recipe = self.campaign.session.settings().get("cost_model")
+        return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
 
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
-        """Keep draws, posterior and checks (if they were made) in a run folder, the campaign's by default."""
+        """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's."""
         from thrifty.report.results import Result, save_result
 
-        checks = self.__dict__.get("diagnosis")  # made or not: saving must not cost minutes
+        checks = self.__dict__.get("diagnosis")  # only if already computed: saving must not take minutes
         result = Result(
             name=name or self.method or "study",
             method=self.method,
@@ -113,7 +117,7 @@ class Study:
         return save_result(self._folder(folder), result, self.posterior)
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
-        """Write the report of the campaign and this posterior, one HTML file, checks included."""
+        """Write the report of the campaign and this posterior, one HTML file with all checks."""
         from thrifty.report import write
 
         folder = self._folder(None)
@@ -133,7 +137,7 @@ class Study:
         return self.campaign.folder
 
     def summary(self) -> list[tuple[str, float, float, float]]:
-        """(name, median, 5 % and 95 % quantile) of each parameter."""
+        """Return (name, median, 5 % and 95 % quantile) of each parameter."""
         low, middle, high = np.quantile(self.samples, [0.05, 0.5, 0.95], axis=0)
         rows = zip(self.names, middle.tolist(), low.tolist(), high.tolist(), strict=True)
         return [(name, m, a, b) for name, m, a, b in rows]
@@ -168,21 +172,6 @@ class Study:
         return f"<p>{escape(self._head())}</p><table>{head}{body}</table>{verdict}{where}"
 
 
-def _cost_model(campaign: Campaign | None) -> Any:
-    """The frozen cost model of a campaign, for the check of it; None where runs are priced in another unit."""
-    if campaign is None or campaign.price is not None:
-        return None
-    from thrifty.costs import cost_from_dict
-    from thrifty.store.store import Store
-
-    store = Store.open(campaign.folder, readonly=True)
-    try:
-        recipe = store.settings().get("cost_model")
-    finally:
-        store.close()
-    return None if recipe is None else cost_from_dict(recipe)
-
-
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
     if not generations:
         return []
@@ -204,7 +193,7 @@ def infer(
     workers: int = 2,
     cost: Literal["cpu", "wall", "reported"] = "cpu",
 ) -> Study:
-    """From simulator, prior and observation to a posterior: pilot, plan, run, fit.
+    """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit.
 
     Calling it again with the same folder continues where it was; no run is done twice.
 
@@ -212,7 +201,7 @@ def infer(
         simulator: `simulate(theta, rng)`, or `th.Command`.
         prior: Anything `th.as_prior` reads.
         x_o: The observation, as the simulator returns it.
-        n: Runs of the campaign; a pilot of at most 200 comes on top and is recycled.
+        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well.
         method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`.
         folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
         seed: Seed of every draw, run and network.
@@ -231,18 +220,17 @@ def infer(
         (360, True)
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.simulate import check_count
     from thrifty.inference.checks import read_observations
     from thrifty.priors import as_prior
 
-    prior = as_prior(prior)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"n = {n!r} runs, expected a whole number of at least 1", code="bad-setting")
-    method = _made(method, prior)
-    x_o = _finite(x_o)
-    campaign = Campaign(_place(folder), simulator, prior, seed=seed, cost=cost)
+    prior, x_o = as_prior(prior), _check_finite(x_o)
+    check_count(n, "infer")
+    method = _as_method(method, prior)
+    campaign = Campaign(_as_folder(folder), simulator, prior, seed=seed, cost=cost)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
-    if hasattr(method, "run"):  # it steers its own runs
+    if hasattr(method, "run"):  # a sequential method chooses its own runs
         began = time.monotonic()
         study = method.run(campaign, x_o, n=n, seed=seed, workers=workers)
         study = replace(study, campaign=campaign, method=_name(method), seed=seed, seconds=time.monotonic() - began)
@@ -259,12 +247,12 @@ def infer(
     return study
 
 
-def _place(folder: str | os.PathLike[str] | None) -> Path:
+def _as_folder(folder: str | os.PathLike[str] | None) -> Path:
     return Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
 
 
-def _made(method: Any, prior: Any) -> Any:
-    """The method, made with its defaults when a class was given; what has neither fit nor run is refused."""
+def _as_method(method: Any, prior: Any) -> Any:
+    """Return the method, made with its defaults when a class was given; refuse what has neither fit nor run."""
     if method is None:
         from thrifty.inference.neural.npe import NPE
 
@@ -281,8 +269,8 @@ def _name(method: Any) -> str:
     return type(method).__name__.lower()
 
 
-def _finite(x_o: npt.ArrayLike) -> Array:
-    """What is wrong whatever the simulator returns is said before the first run."""
+def _check_finite(x_o: npt.ArrayLike) -> Array:
+    """Convert the observation to an array; refuse before the first run what no simulator can return."""
     try:
         values = np.asarray(x_o, dtype=np.float64)
     except (TypeError, ValueError) as error:
