@@ -27,6 +27,8 @@ One form for all: *what* is wrong, with the value and its place; *why* it matter
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
+from typing import Any
 
 
 class ThriftyError(Exception):
@@ -151,3 +153,19 @@ class ThriftyWarning(UserWarning):
 def warn(message: str, *, stacklevel: int = 3) -> None:
     """Warn once, pointing at the caller's line."""
     warnings.warn(message, ThriftyWarning, stacklevel=stacklevel)
+
+
+def import_extra(module: str, extra: str) -> Any:
+    """Import an optional library, or say how to install it.
+
+    Raises:
+        MissingExtraError: missing-extra, naming the extra.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module} is not installed ({error})",
+            code="missing-extra",
+            fix=f'pip install "thrifty[{extra}]"',
+        ) from None

@@ -281,3 +281,27 @@ def test_missing_library_names_the_extra(runs, tmp_path, monkeypatch, module):
     with pytest.raises(MissingExtraError, match=rf"{module} is not installed") as caught:
         call(runs, tmp_path)
     assert f'"thrifty[{extra}]"' in str(caught.value)
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_csv_round_trip_is_exact(tmp_path, rng, m):
+    """Numbers, failures, weights and run numbers survive a text file bit for bit."""
+    x = rng.normal(size=(6, m, 2)) if m > 1 else rng.normal(size=(6, 2))
+    x[2] = np.nan
+    runs = th.Simulations(
+        theta=rng.normal(size=(6, 2)),
+        x=x,
+        log_weights=np.array([0.1, -np.inf, 1 / 3, 0, 1e-300, 2]),
+        cost=np.array([1.5, np.nan, 2, 3, 4, 5e-9]),
+        status=np.array(["ok", "ok", "timeout", "ok", "ok", "ok"]),
+        index=np.array([7, 3, 1, 2, 9, 2**40]),
+        m=m,
+        names=("a", "b"),
+        x_names=("y", "z"),
+    )
+    runs.to_csv(tmp_path / "runs.csv")
+    again = th.Simulations.from_csv(tmp_path / "runs.csv", theta=["a", "b"], m=m)
+    for name, value in runs.columns().items():
+        np.testing.assert_array_equal(again.columns()[name], value)
+    with pytest.raises(DataError, match="is a folder"):
+        runs.to_csv(tmp_path)

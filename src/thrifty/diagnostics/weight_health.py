@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.diagnostics.verdict import Trust
-from thrifty.tables.pandas_io import some_valid
-from thrifty.tables.simulations import Simulations
+from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Array, freeze
 from thrifty.weights import ess, normalise, pareto_k
 
@@ -78,7 +77,7 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
         (1000.0, 'trust')
     """
     if isinstance(simulations, Simulations):
-        log_weights, failed = some_valid(simulations).log_weights, simulations.failed_mass
+        log_weights, failed = require_valid(simulations).log_weights, simulations.failed_mass
         n, weights = len(simulations), normalise(log_weights)
     else:
         weights = normalise(simulations)

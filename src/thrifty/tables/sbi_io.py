@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from thrifty.errors import DataError
-from thrifty.tables.pandas_io import need
-from thrifty.tables.simulations import Simulations
+from thrifty.errors import import_extra
 from thrifty.types import Array
 
 if TYPE_CHECKING:
@@ -28,31 +26,21 @@ class SbiTable(NamedTuple):
     proposal: Any
 
 
-def to_sbi(simulations: Simulations) -> SbiTable:
-    """Tensors and proposal of the valid runs, for `NPE_C(prior).append_simulations(theta, x, proposal=proposal)`.
+def to_sbi(theta: Array, x: Array, proposal: Any) -> SbiTable:
+    """Make tensors and a proposal, for `NPE_C(prior).append_simulations(theta, x, proposal=proposal)`.
 
-    Runs of weight zero lie outside the prior (after `th.reweight`) and are left out: sbi's atomic loss divides by the
-    prior's density.
-
-    Raises:
-        DataError: too-few-runs, no valid run has a weight.
+    Args:
+        theta: Parameters (n, p) of valid runs with a weight.
+        x: Their outputs (n, *event).
+        proposal: thrifty's proposal, where known.
     """
-    torch = need("torch", "neural")
-    usable = simulations.ok & (simulations.log_weights > -np.inf)
-    if not usable.any():
-        raise DataError(
-            f"none of the {len(simulations)} runs is valid and has a weight",
-            code="too-few-runs",
-            fix="run some under this prior",
-        )
-    valid = simulations[usable]
-    theta, x, _ = valid.pairs()
+    torch = import_extra("torch", "neural")
     tensors = [torch.as_tensor(np.array(table, dtype=np.float32)) for table in (theta, x)]
-    return SbiTable(tensors[0], tensors[1], _proposal(np.array(theta), simulations.proposal))
+    return SbiTable(tensors[0], tensors[1], _make_proposal(np.array(theta), proposal))
 
 
-def _proposal(theta: Array, proposal: Any) -> Any:
-    torch = need("torch", "neural")
+def _make_proposal(theta: Array, proposal: Any) -> Any:
+    torch = import_extra("torch", "neural")
     constraints = torch.distributions.constraints
 
     class TableProposal(torch.distributions.Distribution):

@@ -1,127 +1,30 @@
-"""Runs with their weights: the one table that inference sees.
-
-The ways of a table in and out: files and other tools. Each is one call into the module that does it.
-"""
+"""Runs with their weights: the one table that inference sees, and its ways to files and other tools."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array, Weighting
-
-if TYPE_CHECKING:  # pragma: no cover
-    import arviz
-    import pandas
-
-    from thrifty.tables.sbi_io import SbiTable
-
-    pass
-
-
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING
-
-import numpy as np
-
 from thrifty.errors import DataError, WeightError
-from thrifty.types import STATUSES, as_names, as_rows, freeze
+from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
+from thrifty.tables.columns import PER_RUN, Columns
+from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze
 from thrifty.weights import as_log_weights, to_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
 
-
-class Travelling:
-    """Reading and writing; `Simulations` is its only heir."""
-
-    @classmethod
-    def from_csv(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        theta: Sequence[str] | str,
-        x: Sequence[str] | str | None = None,
-        weights: str | None = None,
-        cost: str | None = None,
-        proposal: Weighting | None = None,
-        m: int = 1,
-    ) -> Simulations:
-        """Runs from a CSV file with a header: see `thrifty.tables.csv_io.from_csv`."""
-        from thrifty.tables.csv_io import from_csv
-
-        return from_csv(path, theta=theta, x=x, weights=weights, cost=cost, proposal=proposal, m=m)
-
-    @classmethod
-    def from_npz(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        weights: npt.ArrayLike | None = None,
-        proposal: Weighting | None = None,
-    ) -> Simulations:
-        """Runs from an npz file with arrays `theta` and `x`: see `thrifty.tables.npz_io.from_npz`."""
-        from thrifty.tables.npz_io import from_npz
-
-        return from_npz(path, weights=weights, proposal=proposal)
-
-    @classmethod
-    def from_pandas(cls, frame: pandas.DataFrame) -> Simulations:
-        """The table that `to_pandas` wrote, bit for bit."""
-        from thrifty.tables.pandas_io import from_pandas
-
-        return from_pandas(frame)
-
-    @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str]) -> Simulations:
-        """The table that `to_parquet` wrote, bit for bit."""
-        from thrifty.tables.pandas_io import from_parquet
-
-        return from_parquet(path)
-
-    def to_pandas(self: Any) -> pandas.DataFrame:
-        """A flat DataFrame: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
-        from thrifty.tables.pandas_io import to_pandas
-
-        return to_pandas(self)
-
-    def to_parquet(self: Any, path: str | os.PathLike[str]) -> None:
-        """Write `to_pandas` as parquet."""
-        from thrifty.tables.pandas_io import to_parquet
-
-        to_parquet(self, path)
-
-    def to_npz(self: Any, path: str | os.PathLike[str]) -> None:
-        """Write plain arrays, without pickle."""
-        from thrifty.tables.npz_io import to_npz
-
-        to_npz(self, path)
-
-    def to_dict(self: Any) -> dict[str, Array]:
-        """Arrays for BayesFlow, with `sample_weight` of mean 1."""
-        from thrifty.tables.pandas_io import to_dict
-
-        return to_dict(self)
-
-    def to_arviz(self: Any) -> arviz.InferenceData:
-        """ArviZ data with log weights."""
-        from thrifty.tables.pandas_io import to_arviz
-
-        return to_arviz(self)
-
-    def to_sbi(self: Any) -> SbiTable:
-        """theta, x and a proposal for sbi's NPE_C."""
-        from thrifty.tables.sbi_io import to_sbi
-
-        return to_sbi(self)
+    import arviz
+    import pandas
 
 
 @dataclass(frozen=True, eq=False)
-class Simulations(Travelling):
+class Simulations:
     """Parameters, outputs, costs and weights of a set of runs: all that inference sees.
 
     Attributes:
@@ -217,39 +120,96 @@ class Simulations(Travelling):
         names: Sequence[str] = (),
         x_names: Sequence[str] = (),
     ) -> Self:
-        """A table from arrays made elsewhere; weights by value, or from a known proposal.
+        """Make a table from arrays made elsewhere; weights by value, or from a known proposal.
 
         Raises:
             WeightError: Weights given twice, negative, NaN or of the wrong length.
         """
-        given = [v is not None for v in (log_weights, weights, proposal)]
-        if sum(given) > 1:
+        columns: Any = {"theta": theta, "x": x, "log_weights": log_weights, "cost": cost, "m": m}
+        columns |= {"names": tuple(names), "x_names": tuple(x_names)}
+        return cls._from_columns(Columns(**columns), weights=weights, proposal=proposal)
+
+    @classmethod
+    def _from_columns(
+        cls, columns: Columns, *, weights: npt.ArrayLike | None = None, proposal: Weighting | None = None
+    ) -> Self:
+        if sum(given is not None for given in (columns.log_weights, weights, proposal)) > 1:
             raise WeightError(
                 "weights given twice: pass one of log_weights, weights, proposal",
                 code="conflicting-settings",
                 why="they would be applied twice",
             )
+        theta = as_rows(columns.theta)
+        log_weights = columns.log_weights
         if weights is not None:
             log_weights = to_log_weights(weights)
         if proposal is not None:
-            log_weights = proposal.log_weight(as_rows(theta))
-        return cls(
-            theta=as_rows(theta),
-            x=x,  # type: ignore[arg-type]
-            log_weights=log_weights,  # type: ignore[arg-type]
-            cost=cost,  # type: ignore[arg-type]
-            m=m,
-            names=tuple(names),
-            x_names=tuple(x_names),
-            proposal=proposal,
-        )
+            log_weights = proposal.log_weight(theta)
+        fields: dict[str, Any] = {**vars(columns), "theta": theta, "log_weights": log_weights}
+        return cls(**fields, proposal=proposal)
+
+    @classmethod
+    def from_csv(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        theta: Sequence[str] | str,
+        x: Sequence[str] | str | None = None,
+        weights: str | None = None,
+        cost: str | None = None,
+        proposal: Weighting | None = None,
+        m: int = 1,
+    ) -> Self:
+        """Read runs from a CSV file with a header line.
+
+        Args:
+            path: The file.
+            theta: Columns that are parameters.
+            x: Columns that are outputs; all other numeric columns when left out.
+            weights: Column of linear weights; a column `log_weight` is used without being named.
+            cost: Column of measured costs; `cost` is used without being named, like `status` and `index`.
+            proposal: A known proposal to compute the weights from.
+            m: Realisations of each theta; the columns x are then those of the first, of the second, and so on.
+
+        Raises:
+            DataError: bad-file, with line and column of what is not a number, or a weight that would be forgotten.
+            WeightError: conflicting-settings, weights both in the file and given.
+        """
+        columns = csv_io.from_csv(path, theta=theta, x=x, weights=weights, cost=cost, weighed=proposal is not None, m=m)
+        return cls._from_columns(columns, proposal=proposal)
+
+    @classmethod
+    def from_npz(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        weights: npt.ArrayLike | None = None,
+        proposal: Weighting | None = None,
+    ) -> Self:
+        """Read `theta` and `x` (and `log_weights`, `cost`, `status`, `index` where present) from an npz file.
+
+        Args:
+            path: Written by `to_npz`, or by anyone with those names; never unpickled.
+            weights: Linear weights, where the file has none.
+            proposal: A known proposal to compute them from, where the file has none.
+        """
+        return cls._from_columns(npz_io.from_npz(path), weights=weights, proposal=proposal)
+
+    @classmethod
+    def from_pandas(cls, frame: pandas.DataFrame) -> Self:
+        """Read the table that `to_pandas` wrote, bit for bit."""
+        return cls._from_columns(pandas_io.from_pandas(frame))
+
+    @classmethod
+    def from_parquet(cls, path: str | os.PathLike[str]) -> Self:
+        """Read the table that `to_parquet` wrote, bit for bit."""
+        return cls._from_columns(pandas_io.from_parquet(path))
 
     def __len__(self) -> int:
         return len(self.theta)
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
-        per_row = ("theta", "x", "log_weights", "cost", "status", "index")
-        return replace(self, **{label: getattr(self, label)[which] for label in per_row})
+        return replace(self, **{label: getattr(self, label)[which] for label in PER_RUN})
 
     @property
     def dim(self) -> int:
@@ -291,3 +251,64 @@ class Simulations(Travelling):
     def columns(self) -> Mapping[str, Any]:
         """Field name to value, in order."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write a flat CSV file: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
+        csv_io.to_csv(self._to_columns(), path)
+
+    def to_npz(self, path: str | os.PathLike[str]) -> None:
+        """Write plain arrays, without pickle."""
+        npz_io.to_npz(self._to_columns(), path)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Make a flat DataFrame: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
+        return pandas_io.to_pandas(self._to_columns())
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_pandas` as parquet."""
+        pandas_io.to_parquet(self._to_columns(), path)
+
+    def to_dict(self) -> dict[str, Array]:
+        """Make arrays for BayesFlow, with `sample_weight` of mean 1; failed runs are left out."""
+        return pandas_io.to_dict(require_valid(self)._to_pairs())
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """Make ArviZ data with log weights; failed runs are left out."""
+        return pandas_io.to_arviz(require_valid(self)._to_pairs())
+
+    def to_sbi(self) -> sbi_io.SbiTable:
+        """Make theta, x and a proposal for sbi's NPE_C, of the valid runs with a weight.
+
+        Runs of weight zero lie outside the prior (after `th.reweight`): sbi's atomic loss divides by its density.
+
+        Raises:
+            DataError: too-few-runs, no valid run has a weight.
+        """
+        usable = self.ok & (self.log_weights > -np.inf)
+        if not usable.any():
+            raise DataError(
+                f"none of the {len(self)} runs is valid and has a weight",
+                code="too-few-runs",
+                fix="run some under this prior",
+            )
+        theta, x, _ = self[usable].pairs()
+        return sbi_io.to_sbi(theta, x, self.proposal)
+
+    def _to_columns(self) -> Columns:
+        return Columns(**{f.name: getattr(self, f.name) for f in fields(Columns)})
+
+    def _to_pairs(self) -> Columns:
+        theta, x, log_weights = self.pairs()
+        return Columns(theta, x, log_weights, names=self.names)
+
+
+def require_valid(simulations: Simulations) -> Simulations:
+    """Return the valid runs, of which there must be one."""
+    runs = simulations.valid()
+    if not len(runs):
+        raise DataError(
+            f"none of {len(simulations)} runs is valid",
+            code="too-few-runs",
+            fix="look at simulations.status: how did they fail?",
+        )
+    return runs

@@ -71,20 +71,7 @@ def _npz(simulations: Any, path: Path) -> None:
 
 
 def _csv(simulations: Any, path: Path) -> None:
-    """Plain text with a header; digits enough to read every number back exactly."""
-    import csv
-
-    from thrifty.tables.pandas_io import column_names
-
-    theta, x = column_names(simulations)
-    flat = simulations.x.reshape(len(simulations), -1)
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*theta, *x, "log_weight", "cost", "status", "index"])
-        for i in range(len(simulations)):
-            numbers = [*simulations.theta[i], *flat[i], simulations.log_weights[i], simulations.cost[i]]
-            cells = ["" if value != value else repr(float(value)) for value in numbers]  # noqa: PLR0124 - NaN
-            writer.writerow([*cells, simulations.status[i], int(simulations.index[i])])
+    simulations.to_csv(path)
 
 
 def _parquet(simulations: Any, path: Path) -> None:
@@ -95,9 +82,9 @@ def _sbi(simulations: Any, path: Path) -> None:
     """theta, x and weights as tensors; the proposal object lives in Python only (`Simulations.to_sbi`)."""
     import numpy as np
 
-    from thrifty.tables.pandas_io import need
+    from thrifty.errors import import_extra
 
-    torch = need("torch", "neural")
+    torch = import_extra("torch", "neural")
     table = simulations.to_sbi()
     usable = simulations.ok & (simulations.log_weights > -np.inf)  # the rows that to_sbi keeps
     weights = torch.as_tensor(simulations[usable].pairs()[2].copy())

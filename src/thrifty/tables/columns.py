@@ -1,0 +1,114 @@
+"""The plain columns of a table of runs: what files and other tools give and take.
+
+Column names of a flat table: parameters by their names, outputs by theirs (`x_1`, `x_2`, ... when they have none;
+`y[1]`, `y[2]`, ... for several realisations), then `log_weight`, `cost`, `status`, `index`. Everything that is read is
+checked again by `Simulations`; nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import DataError
+from thrifty.types import Array
+
+PathLike = str | os.PathLike[str]
+FORMAT = 1
+PER_RUN = ("theta", "x", "log_weights", "cost", "status", "index")  # arrays with one entry per run
+OWN_COLUMNS = ("log_weight", "cost", "status", "index")  # of a flat table, after parameters and outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Arrays and names of a table of runs, not checked; the fields are those of `Simulations`."""
+
+    theta: Array
+    x: Array
+    log_weights: Array | None = None
+    cost: Array | None = None
+    status: npt.NDArray[np.str_] | None = None
+    index: npt.NDArray[np.int64] | None = None
+    m: int = 1
+    names: tuple[str, ...] = ()
+    x_names: tuple[str, ...] = ()
+    unit: str = "s"
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters, numbered where they have none."""
+        return self.names or tuple(f"theta_{i + 1}" for i in range(self.theta.shape[1]))
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the flattened outputs.
+
+        Raises:
+            DataError: bad-name, two columns of the flat table would have one name.
+        """
+        count = int(np.prod(self.x.shape[1:])) // self.m
+        x = self.x_names or tuple(f"x_{i + 1}" for i in range(count))
+        if self.m > 1:  # y[1], y[2], ...: a flat file that loses m still shows it
+            x = tuple(f"{name}[{r + 1}]" for r in range(self.m) for name in x)
+        names = (*self.parameter_names, *x)
+        taken = [name for name in names if name in OWN_COLUMNS or names.count(name) > 1]
+        if taken:
+            raise DataError(
+                f"column name {taken[0]!r} would be used twice", code="bad-name", fix="rename the parameter or output"
+            )
+        return x
+
+    def flatten(self) -> dict[str, npt.NDArray[Any]]:
+        """Return column name -> values (n,) of the flat table, in order."""
+        x = self.output_names
+        tables = zip((self.parameter_names, x), (self.theta, self.x.reshape(len(self.x), len(x))), strict=True)
+        columns = {name: column for names, table in tables for name, column in zip(names, table.T, strict=True)}
+        own = (self.log_weights, self.cost, self.status, self.index)
+        return columns | {name: np.asarray(values) for name, values in zip(OWN_COLUMNS, own, strict=True)}
+
+    def describe(self) -> dict[str, Any]:
+        """Return names, shape, m and unit: what flat columns lose."""
+        return {
+            "format": FORMAT,
+            "theta": list(self.parameter_names),
+            "names": list(self.names),
+            "x_names": list(self.x_names),
+            "x": list(self.output_names),
+            "event": list(self.x.shape[1:]),
+            "m": self.m,
+            "unit": self.unit,
+        }
+
+
+def as_path(path: Any) -> Path:
+    """Read the name of a file."""
+    try:
+        return Path(path)
+    except TypeError:
+        raise DataError(f"path must be the name of a file, got {path!r}", code="bad-file") from None
+
+
+def check_target(path: PathLike) -> Path:
+    """Refuse to write into a folder that does not exist, or over one."""
+    target = as_path(path)
+    if target.is_dir():
+        raise DataError(f"{os.fspath(path)!r} is a folder", code="bad-file", fix="give the name of a file in it")
+    if not target.parent.is_dir():
+        raise DataError(
+            f"cannot write {os.fspath(path)!r}: there is no folder {os.fspath(target.parent)!r}",
+            code="bad-file",
+            fix="make it first, or check the spelling",
+        )
+    return target
+
+
+def as_run_numbers(values: Array, label: str, *, code: str, fix: str) -> npt.NDArray[np.int64]:
+    """Read a column `index` (n,), which must hold whole numbers."""
+    if not (np.isfinite(values) & (values == np.round(values))).all():
+        raise DataError(f"{label} does not hold whole numbers", code=code, fix=fix)
+    return values.astype(np.int64)
