@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from thrifty.store.lock import FolderLock
-from thrifty.store.rows import signed
+from thrifty.store.rows import with_checksum
 
 from .conftest import Project
 
@@ -350,7 +350,7 @@ def test_a_deleted_store_and_its_repair(done: Project):
 def test_a_newer_store(done: Project):
     with sqlite3.connect("runs/one/store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")
-        db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed(("format", "9")))
+        db.execute("REPLACE INTO meta VALUES (?, ?, ?)", with_checksum(("format", "9")))
     db.close()
     assert "error[newer-version]" in done.type("status").err
 

@@ -76,11 +76,11 @@ def change(folder, *statements):
 
 
 def rewrite_meta(folder, key, value):
-    from thrifty.store.rows import signed
+    from thrifty.store.rows import with_checksum
 
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
-        db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
+        db.execute("REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))
     db.close()
 
 

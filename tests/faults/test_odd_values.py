@@ -13,9 +13,9 @@ import scenario
 
 import thrifty as th
 from thrifty.errors import CampaignError, ThriftyError
-from thrifty.store.backup import read_sidecar
+from thrifty.store.backup import read_backup
 from thrifty.store.repair import TABLES
-from thrifty.store.rows import signed
+from thrifty.store.rows import with_checksum
 
 WORST = [None, -1, 10**12, float("inf"), "abc", "[" * 5000, b"\x00" * 8]
 MORE = [2**62, 1.5, "", "[]", "{}", "null", "5", "[1,2]", '{"a":1}', b"", b"x" * 7, "2,x", "-1", "\x1b[31mred", "nan"]
@@ -50,7 +50,7 @@ def spoilt(whole, tmp_path):
             last = db.execute(f"SELECT max({columns[0]}) FROM {table}").fetchone()[0] if key is None else key
             db.execute(f"UPDATE {table} SET {column} = ? WHERE {columns[0]} = ?", (value, last))
             row = db.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE {columns[0]} = ?", (last,)).fetchone()
-            db.execute(f"UPDATE {table} SET sum = ? WHERE {columns[0]} = ?", (signed(row)[-1], last))
+            db.execute(f"UPDATE {table} SET sum = ? WHERE {columns[0]} = ?", (with_checksum(row)[-1], last))
         db.close()
         return folder
 
@@ -128,12 +128,14 @@ def test_a_copy_that_is_none_of_ours_is_not_used(whole, tmp_path, name):
     folder = tmp_path / "c"
     shutil.copytree(whole, folder)
     os.truncate(folder / "store.sqlite", 10)
-    assert read_sidecar(folder) is not None
+    assert read_backup(folder) is not None
     copy = json.loads((folder / "frozen.json").read_text())
     COPIES[name](copy)
-    signed_again = {key: [[*signed(tuple(row[:-1]))] if row else [] for row in rows] for key, rows in copy.items()}
+    signed_again = {
+        key: [[*with_checksum(tuple(row[:-1]))] if row else [] for row in rows] for key, rows in copy.items()
+    }
     (folder / "frozen.json").write_text(json.dumps(signed_again))
-    assert read_sidecar(folder) is None
+    assert read_backup(folder) is None
     with pytest.raises(CampaignError, match=r"frozen.json .* missing or damaged"):
         th.Campaign.mend(folder)
 
@@ -142,5 +144,5 @@ def test_a_copy_nested_beyond_reason(whole, tmp_path):
     folder = tmp_path / "c"
     shutil.copytree(whole, folder)
     (folder / "frozen.json").write_text("[" * 100_000)
-    assert read_sidecar(folder) is None
+    assert read_backup(folder) is None
     assert np.isfinite(th.Campaign.open(folder).simulations().theta).all()

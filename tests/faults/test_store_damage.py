@@ -14,7 +14,7 @@ import scenario
 import thrifty as th
 from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, StorageError
-from thrifty.store.rows import signed
+from thrifty.store.rows import with_checksum
 
 
 @pytest.mark.parametrize("size", [40_000, 50_000, 60_000])
@@ -216,7 +216,7 @@ def test_newer_format_is_left_alone(tmp_path):
     scenario.planned(tmp_path / "c", n=5)
     with sqlite3.connect(tmp_path / "c" / "store.sqlite") as db:
         db.execute("PRAGMA user_version = 9")
-        db.execute("UPDATE meta SET value = ?, sum = ? WHERE key = 'format'", signed(("format", "9"))[1:])
+        db.execute("UPDATE meta SET value = ?, sum = ? WHERE key = 'format'", with_checksum(("format", "9"))[1:])
     db.close()
     for call in (scenario.campaign, th.Campaign.mend):
         with pytest.raises(CampaignError) as caught:

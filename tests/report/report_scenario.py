@@ -11,7 +11,7 @@ import pytest
 
 import thrifty as th
 from thrifty.report.results import Result, save_result
-from thrifty.store.rows import signed
+from thrifty.store.rows import with_checksum
 
 PRIOR = th.Uniform([0.0, 1.0], [1.0, 3.0], names=["beta", "gamma"])
 LATE = [pytest.param(stage, marks=pytest.mark.slow) for stage in ("planned", "complete")]
@@ -68,7 +68,7 @@ def forge(folder, **settings):
     db = sqlite3.connect(folder / "store.sqlite")
     with db:
         for key, value in settings.items():
-            db.execute("REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
+            db.execute("REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))
     db.close()
 
 

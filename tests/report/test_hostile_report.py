@@ -19,7 +19,7 @@ import thrifty as th
 from thrifty.errors import ThriftyError
 from thrifty.report import write
 from thrifty.report.content import clean, label
-from thrifty.store.rows import signed
+from thrifty.store.rows import with_checksum
 
 SCRIPT = "<script>document.title='PWNED'</script>"
 MATHS = r"$\frac{$\undefined"
@@ -48,7 +48,7 @@ def hostile(tmp_path_factory):
         for row in db.execute("SELECT * FROM runs LIMIT 20").fetchall():
             changed = (*row[:8], SCRIPT, *row[9:-1])  # the host of a run
             marks = ", ".join("?" * (len(changed) + 1))
-            db.execute(f"REPLACE INTO runs VALUES ({marks})", signed(changed))
+            db.execute(f"REPLACE INTO runs VALUES ({marks})", with_checksum(changed))
     db.close()
     result = folder / "infer" / "abc" / "result.json"
     about = json.loads(result.read_text())

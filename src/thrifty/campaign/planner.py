@@ -39,7 +39,7 @@ class Planner:
         """Commit prior draws until there are n pilots."""
         have = sum(block["n"] for block in self.store.blocks() if block["mode"] == "pilot")
         if n > have:
-            with self.store.together():
+            with self.store.transaction():
                 self.commit(PRIOR, n - have, mode="pilot")
                 self.store.put("pilots", n)
 
@@ -56,7 +56,7 @@ class Planner:
         p_value = planning.self_check(proposal, seed=self.settings["seed"])
         each = trade.prior_cost if proposal is None else proposal.expected_cost
         target = self._target(n, budget, each, table)
-        with self.store.together():
+        with self.store.transaction():
             if part is None:
                 part = self.add_part(proposal)
             have = self._committed(part, by_number=budget is None)

@@ -11,25 +11,25 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from thrifty.errors import DamagedStoreError, StorageError
-from thrifty.store.rows import Row, intact
-from thrifty.store.validate import blocks_from, parts_from, settings_from
+from thrifty.store.rows import Row, checksum_matches
+from thrifty.store.validate import parse_blocks, parse_parts, parse_settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from thrifty.store.store import Store
 
-SIDECAR = "frozen.json"
-LARGEST = 256 * 2**20  # bytes read at most
+BACKUP_NAME = "frozen.json"
+MAX_BACKUP_BYTES = 256 * 2**20  # bytes read at most
 _COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, part, first, n, mode, admitted"}
 
 
-def write_sidecar(store: Store) -> None:
+def write_backup(store: Store) -> None:
     """Write the copy, atomically."""
     tables = {
         name: store.db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()
     }
-    path = store.folder / SIDECAR
+    path = store.folder / BACKUP_NAME
     temporary = path.with_suffix(".tmp")
     try:
         temporary.unlink(missing_ok=True)  # of a driver that was killed, or a link that somebody left there
@@ -43,36 +43,40 @@ def write_sidecar(store: Store) -> None:
         raise StorageError(f"cannot write {path}: {error.strerror}", code="disk-problem") from None
 
 
-def refuse_lost(folder: Path) -> None:
+def refuse_lost_store(folder: Path) -> None:
     """A folder whose store was deleted is no empty folder: say what is lost, and what can be had again."""
-    if not (folder / SIDECAR).is_file():
+    if not (folder / BACKUP_NAME).is_file():
         return
-    copy = read_sidecar(folder)
+    copy = read_backup(folder)
     planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
     raise DamagedStoreError(
         f"the store of {folder} is gone, and with it all results{planned}",
         code="damaged-folder",
         why="nothing was created or changed; "
-        + (f"{SIDECAR} is damaged too" if copy is None else f"settings, proposals and plan are whole in {SIDECAR}"),
+        + (
+            f"{BACKUP_NAME} is damaged too"
+            if copy is None
+            else f"settings, proposals and plan are whole in {BACKUP_NAME}"
+        ),
         fix="put store.sqlite back from a backup"
         + ("" if copy is None else "; or th.Campaign.mend(folder), then run() runs all again with the same results"),
     )
 
 
-def read_sidecar(folder: Path) -> dict[str, list[Row]] | None:
+def read_backup(folder: Path) -> dict[str, list[Row]] | None:
     """The copy, if it is there and whole."""
-    path = folder / SIDECAR
+    path = folder / BACKUP_NAME
     try:
-        if path.is_symlink() or path.stat().st_size > LARGEST:
+        if path.is_symlink() or path.stat().st_size > MAX_BACKUP_BYTES:
             return None
         data: dict[str, list[list[Any]]] = json.loads(path.read_text(encoding="utf-8"))
         tables = {name: [tuple(row) for row in data[name]] for name in _COLUMNS}
         widths = {name: len(columns.split(", ")) + 1 for name, columns in _COLUMNS.items()}
-        if not all(len(row) == widths[name] and intact(row) for name, rows in tables.items() for row in rows):
+        if not all(len(row) == widths[name] and checksum_matches(row) for name, rows in tables.items() for row in rows):
             return None
-        settings_from([row[:2] for row in tables["meta"]], folder)
-        parts = parts_from([row[:3] for row in tables["parts"]], folder)
-        blocks_from([row[:-1] for row in tables["blocks"]], folder, parts=parts)
+        parse_settings([row[:2] for row in tables["meta"]], folder)
+        parts = parse_parts([row[:3] for row in tables["parts"]], folder)
+        parse_blocks([row[:-1] for row in tables["blocks"]], folder, parts=parts)
     except (OSError, ValueError, KeyError, TypeError, RecursionError, DamagedStoreError):
         return None
     return tables

@@ -25,9 +25,9 @@ from thrifty.proposals import Pool, weighting_from_dict
 from thrifty.runner.task import OUTPUT_LIMIT, CostKind
 from thrifty.runner.time_limits import lazy_log_factor, read_policy
 from thrifty.store.rows import read_outcome, read_theta
-from thrifty.store.schema import explained
+from thrifty.store.schema import translate_sqlite_errors
 from thrifty.store.store import Store
-from thrifty.store.validate import MOST_MISSING, odd, understood
+from thrifty.store.validate import MAX_MISSING_DRAWS, malformed_store_error, reject_malformed
 from thrifty.types import Array, Prior, as_rows
 
 
@@ -121,8 +121,10 @@ def scan(store: Store, *, dim: int, outputs: bool = True) -> tuple[Table, dict[s
             table.predicted[n] = np.nan if row[4] is None else row[4]
             n += 1
     if seen != sum(block["n"] for block in blocks.values()):  # a row that vanished is damage too
-        if sum(block["n"] for block in blocks.values()) - seen > MOST_MISSING:
-            raise odd(store.folder, f"its blocks name {MOST_MISSING:,} draws more than the {seen:,} it has")
+        if sum(block["n"] for block in blocks.values()) - seen > MAX_MISSING_DRAWS:
+            raise malformed_store_error(
+                store.folder, f"its blocks name {MAX_MISSING_DRAWS:,} draws more than the {seen:,} it has"
+            )
         there = {row[0] for row in store.plan_rows()}
         planned = {i for block in blocks.values() for i in range(block["first"], block["first"] + block["n"])}
         damaged["plan"] += sorted((planned - there) | (there - planned))
@@ -137,10 +139,10 @@ def _planned(store: Store, blocks: dict[int, dict[str, Any]], dim: int, *, x_sha
     n = min(n, store.planned())  # sizes from files are not trusted
     size = 8 * math.prod(x_shape)
     if n * size > OUTPUT_LIMIT:
-        with explained(store.folder):
+        with translate_sqlite_errors(store.folder):
             largest = store.db.execute("SELECT max(length(x)) FROM runs").fetchone()[0]
         if largest is not None and size > largest:
-            raise odd(store.folder, f"outputs are said to have shape {x_shape}, but none is so large")
+            raise malformed_store_error(store.folder, f"outputs are said to have shape {x_shape}, but none is so large")
     return Table(
         index=np.zeros(n, dtype=np.int64),
         theta=np.zeros((n, dim)),
@@ -182,12 +184,12 @@ def known_shape(store: Store) -> Shape:
     """The shape of outputs: frozen after the pilot, or what most finished runs have."""
     frozen = store.settings().get("shape")
     if frozen is None:
-        with explained(store.folder):
+        with translate_sqlite_errors(store.folder):
             row = store.db.execute(
                 "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
                 " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
             ).fetchone()
-        with understood(store.folder, "the shape of outputs"):
+        with reject_malformed(store.folder, "the shape of outputs"):
             frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
     shape = tuple(frozen)
     if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):
@@ -208,7 +210,7 @@ def pool_of(table: Table, parts: dict[int, tuple[str, dict[str, Any]]], prior: P
     """The pool the counted rows were drawn from."""
     counts = np.bincount(table.part, minlength=1)
     used = [(int(counts[number]), *part) for number, part in parts.items() if number < len(counts) and counts[number]]
-    with understood(None, "a frozen proposal"):
+    with reject_malformed(None, "a frozen proposal"):
         pool = Pool(tuple((count, _part(kind, recipe, prior)) for count, kind, recipe in used), prior)
         pool.log_weight(table.theta[:1])
     return pool

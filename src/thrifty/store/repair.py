@@ -21,11 +21,11 @@ from thrifty.campaign.planner import drawn, rebuilt
 from thrifty.campaign.settings import readable_prior
 from thrifty.errors import CampaignError, DamagedStoreError
 from thrifty.runner.seeds import coin
-from thrifty.store.backup import SIDECAR, read_sidecar, refuse_lost, write_sidecar
+from thrifty.store.backup import BACKUP_NAME, read_backup, refuse_lost_store, write_backup
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import Frozen, scan
-from thrifty.store.rows import PLAN, RUNS, Row, intact, plan_row
-from thrifty.store.schema import NAME, SCHEMA, connect, explained
+from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row
+from thrifty.store.schema import NAME, SCHEMA, connect, translate_sqlite_errors
 from thrifty.store.store import Store
 from thrifty.types import Prior
 
@@ -95,15 +95,15 @@ def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
 
 def mend(folder: Path, prior: Prior | None = None) -> Verification:
     """Repair a folder that may be too damaged to be opened; settings come from `frozen.json` where they must."""
-    if not (folder / NAME).is_file() and read_sidecar(folder) is None:
-        refuse_lost(folder)
+    if not (folder / NAME).is_file() and read_backup(folder) is None:
+        refuse_lost_store(folder)
         raise CampaignError(f"no campaign at {folder}", code="no-campaign", why="nothing was created")
     with FolderLock(folder):
         return verify(folder, prior if prior is not None else _kept_prior(folder), repair=True)
 
 
 def _kept_prior(folder: Path) -> Prior:
-    copy = read_sidecar(folder)
+    copy = read_backup(folder)
     kept = {key: json.loads(value) for key, value, _ in copy["meta"]} if copy is not None else {}
     if "prior" not in kept:
         raise DamagedStoreError(
@@ -126,7 +126,7 @@ def _look(folder: Path, dim: int) -> Verification:
             raise
         return Verification(str(folder), file=error.what)
     try:
-        with explained(folder):
+        with translate_sqlite_errors(folder):
             result = store.db.execute("PRAGMA quick_check(1)").fetchone()[0]
         store.settings()
         store.parts()
@@ -157,7 +157,7 @@ def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
         proposal = rebuilt(store, block["part"], prior)
         theta, weights = drawn(prior, proposal, block["n"], seed=settings["seed"], block=block["id"])
         predict = Frozen(store.parts()[block["part"]][1]).cost if proposal is not None else None
-        with explained(store.folder), store.db:
+        with translate_sqlite_errors(store.folder), store.db:
             for i in rows:
                 at = i - block["first"]
                 predicted = float(predict(theta[at : at + 1])[0]) if predict is not None else float("nan")
@@ -174,7 +174,7 @@ def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
 
 def _salvage(folder: Path) -> None:
     """Copy every whole row into a new file and put it in place of the broken one, which is kept aside."""
-    copy = read_sidecar(folder)
+    copy = read_backup(folder)
     if copy is None:
         raise CampaignError(
             f"{folder / NAME} is broken and frozen.json beside it is missing or damaged too",
@@ -196,7 +196,7 @@ def _salvage(folder: Path) -> None:
     store = Store.open(folder)
     for block, last in highest.items():
         store.admit_through(last, blocks={block})  # what has a result was admitted
-    write_sidecar(store)
+    write_backup(store)
     store.close()
 
 
@@ -207,7 +207,7 @@ def _put_in_place(folder: Path, target: Path) -> None:
         if old.exists():
             os.replace(old, folder / (aside + NAME + suffix))
     os.replace(target / NAME, folder / NAME)
-    for name in (NAME + "-wal", NAME + "-shm", NAME + "-journal", SIDECAR):
+    for name in (NAME + "-wal", NAME + "-shm", NAME + "-journal", BACKUP_NAME):
         (target / name).unlink(missing_ok=True)
     target.rmdir()
 
@@ -226,12 +226,12 @@ def _whole_rows(folder: Path, table: str, planned: int) -> Any:
                     found: list[Row] = db.execute(query, (at,)).fetchall()
                 except (sqlite3.DatabaseError, UnicodeDecodeError):
                     found = list(_one_by_one(db, table, at + 1, at + 64))
-                    yield from (row for row in found if intact(row))
+                    yield from (row for row in found if checksum_matches(row))
                     at += 64
                     continue
                 if not found:
                     return
-                yield from (row for row in found if intact(row))
+                yield from (row for row in found if checksum_matches(row))
                 at = found[-1][0]
     except sqlite3.DatabaseError:
         return

@@ -1,7 +1,7 @@
 """Rows of the store as bytes, each with a checksum over all its columns.
 
 A checksum is the first eight bytes of BLAKE2b over the columns, each written with its type and length, as
-a signed integer. No value can change without the sum noticing; nothing is ever unpickled.
+a with_checksum integer. No value can change without the sum noticing; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 def checksum(values: Row) -> int:
-    """Eight bytes over all columns of a row, as sqlite's signed integer.
+    """Eight bytes over all columns of a row, as sqlite's with_checksum integer.
 
     Example:
         >>> checksum((1, "ok", 0.5)) == checksum((1, "ok", 0.5)), checksum((1, "ok")) == checksum((1, "o", "k"))
@@ -47,15 +47,15 @@ def checksum(values: Row) -> int:
             digest.update(b"i%d;" % value)
         else:
             digest.update(b"d" + struct.pack("<d", float(value)))
-    return int.from_bytes(digest.digest(), "little", signed=True)
+    return int.from_bytes(digest.digest(), "little", with_checksum=True)
 
 
-def signed(values: Row) -> Row:
+def with_checksum(values: Row) -> Row:
     """A row with its checksum at the end."""
     return (*values, checksum(values))
 
 
-def intact(row: Row) -> bool:
+def checksum_matches(row: Row) -> bool:
     """Whether a row read back is the row that was written."""
     return isinstance(row[-1], int) and checksum(row[:-1]) == row[-1]
 
@@ -78,7 +78,7 @@ def number(value: float) -> float | None:
 def plan_row(index: int, block: int, theta: Array, *, log_weight: float, predicted: float, coin: float) -> Row:
     """A planned run."""
     data = np.ascontiguousarray(theta, dtype="<f8").tobytes()
-    return signed((index, block, data, number(log_weight), number(predicted), coin))
+    return with_checksum((index, block, data, number(log_weight), number(predicted), coin))
 
 
 def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
@@ -87,7 +87,7 @@ def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
     if outcome.x is not None:
         x = np.ascontiguousarray(outcome.x, dtype="<f8").tobytes()
         shape = ",".join(str(size) for size in outcome.x.shape)
-    return signed(
+    return with_checksum(
         (
             outcome.index, outcome.status, shape, x, float(outcome.wall), float(outcome.cpu), int(outcome.memory),
             number(outcome.reported), printable(outcome.host), outcome.attempt, printable(outcome.error) or None,
@@ -102,7 +102,7 @@ def _finite(*values: Any) -> bool:
 
 def read_theta(row: Row, dim: int) -> Array | None:
     """Parameters of a plan row, or None where it is damaged, or is none of ours."""
-    if not intact(row) or not isinstance(row[2], bytes) or len(row[2]) != 8 * dim:
+    if not checksum_matches(row) or not isinstance(row[2], bytes) or len(row[2]) != 8 * dim:
         return None
     if not isinstance(row[1], int) or not _finite(*(0.0 if value is None else value for value in row[3:6])):
         return None
@@ -125,7 +125,7 @@ def read_outcome(row: Row, *, check: bool = True) -> Outcome | None:
 
     Sizes are checked before anything is made.
     """
-    if (check and not intact(row)) or row[1] not in STATUSES:
+    if (check and not checksum_matches(row)) or row[1] not in STATUSES:
         return None
     index, status, shape, data, wall, cpu, memory, reported, host, attempt, error, limit, policy = row[:13]
     ours = (

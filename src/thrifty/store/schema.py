@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
-from thrifty.store.rows import intact
+from thrifty.store.rows import checksum_matches
 
 FORMAT = 1
-APPLICATION = 0x74687266  # "thrf"
+APPLICATION_ID = 0x74687266  # "thrf"
 NAME = "store.sqlite"
 SCHEMA = {
     "meta": "CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT, sum INTEGER)",
@@ -29,7 +29,7 @@ SCHEMA = {
 }
 
 
-DAMAGE = (
+DAMAGE_WORDS = (
     "malformed",
     "decode to UTF-8",
     "codec can't decode",
@@ -40,17 +40,17 @@ DAMAGE = (
     "no such table",
     "no such column",
 )
-FULL = 2**20  # bytes free below which a failed write is blamed on them
+MIN_FREE_BYTES = 2**20  # bytes free below which a failed write is blamed on them
 
 
 @contextlib.contextmanager
-def explained(folder: Path) -> Iterator[None]:
+def translate_sqlite_errors(folder: Path) -> Iterator[None]:
     """Turn sqlite's errors into ours: damage, a full disk, a read-only folder."""
     try:
         yield
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # sqlite may quote damaged names
         text = str(error)
-        if any(word in text for word in DAMAGE):
+        if any(word in text for word in DAMAGE_WORDS):
             raise DamagedStoreError(
                 f"{folder / NAME} is damaged: {text}",
                 code="damaged-folder",
@@ -59,7 +59,11 @@ def explained(folder: Path) -> Iterator[None]:
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
         reason = next((words for key, words in why.items() if key in text), text)
         with contextlib.suppress(OSError):  # a log or its shared memory that cannot grow is reported as an I/O error
-            reason = "the disk is full" if shutil.disk_usage(folder).free < FULL and "readonly" not in text else reason
+            reason = (
+                "the disk is full"
+                if shutil.disk_usage(folder).free < MIN_FREE_BYTES and "readonly" not in text
+                else reason
+            )
         raise StorageError(
             f"cannot write to {folder}: {reason}",
             code="disk-problem",
@@ -106,9 +110,9 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
     found = dict(db.execute("SELECT name, sql FROM sqlite_master").fetchall())
     found = {name: sql for name, sql in found.items() if not name.startswith("sqlite_autoindex")}
     if found != SCHEMA:
-        odd = sorted(set(found) ^ set(SCHEMA)) or sorted(k for k in SCHEMA if found.get(k) != SCHEMA[k])
+        unknown = sorted(set(found) ^ set(SCHEMA)) or sorted(k for k in SCHEMA if found.get(k) != SCHEMA[k])
         raise CampaignError(
-            f"refusing {folder}: its tables are not those of a campaign ({', '.join(odd)[:200]})",
+            f"refusing {folder}: its tables are not those of a campaign ({', '.join(unknown)[:200]})",
             code="untrusted-folder",
             why="a foreign table, view or trigger could change what is read or written",
             fix="if this is damage: th.Campaign.mend(folder) keeps the rows that are whole, in a new file",
@@ -119,5 +123,5 @@ def _recorded_format(db: sqlite3.Connection) -> int | None:
     """The format as the settings have it, where that row is whole: the header of the file has no checksum."""
     with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError):
         row = db.execute("SELECT key, value, sum FROM meta WHERE key = 'format'").fetchone()
-        return int(row[1]) if intact(row) else None
+        return int(row[1]) if checksum_matches(row) else None
     return None

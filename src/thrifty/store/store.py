@@ -27,10 +27,10 @@ from typing import Any
 
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.runner.task import Outcome
-from thrifty.store.backup import refuse_lost, write_sidecar
-from thrifty.store.rows import PLAN, RUNS, Row, intact, plan_row, printable, run_row, signed
-from thrifty.store.schema import APPLICATION, FORMAT, NAME, SCHEMA, check, connect, explained
-from thrifty.store.validate import BLOCK, blocks_from, parts_from, settings_from
+from thrifty.store.backup import refuse_lost_store, write_backup
+from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row, printable, run_row, with_checksum
+from thrifty.store.schema import APPLICATION_ID, FORMAT, NAME, SCHEMA, check, connect, translate_sqlite_errors
+from thrifty.store.validate import BLOCK, parse_blocks, parse_parts, parse_settings
 from thrifty.types import Array
 from thrifty.version import __version__
 
@@ -73,27 +73,27 @@ class Store:
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
-        self._together = False
+        self._in_transaction = False
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
         """Make the folder and its store; what exists already is an error of the caller."""
-        refuse_lost(folder)
+        refuse_lost_store(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
-        with explained(folder):
+        with translate_sqlite_errors(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
                 store.db.execute("BEGIN IMMEDIATE")
                 for statement in SCHEMA.values():
                     store.db.execute(statement)
-                store.db.execute(f"PRAGMA application_id = {APPLICATION}")
+                store.db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 store.db.execute(f"PRAGMA user_version = {FORMAT}")
                 for key, value in {**settings, "format": FORMAT, "thrifty": __version__}.items():
                     store._put(key, value)
-            write_sidecar(store)
+            write_backup(store)
         return store
 
     @classmethod
@@ -101,14 +101,14 @@ class Store:
         """Open an existing store, after checking that it is one of ours and no newer than we are."""
         path = folder / NAME
         if path.is_symlink() or not path.is_file():
-            refuse_lost(folder)
+            refuse_lost_store(folder)
             raise CampaignError(
                 f"no campaign at {folder}",
                 code="no-campaign",
                 why="nothing was created",
                 fix="check the spelling of the folder",
             )
-        with explained(folder):
+        with translate_sqlite_errors(folder):
             store = cls(folder, connect(folder, readonly=readonly), readonly=readonly)
             try:
                 check(store.db, folder)
@@ -125,7 +125,7 @@ class Store:
             raise CampaignError(f"refusing {folder}: {NAME} is a link that leads elsewhere", code="untrusted-folder")
         if not path.is_file() or path.stat().st_size == 0:
             return False
-        with explained(folder), contextlib.closing(connect(folder, readonly=True)) as db:
+        with translate_sqlite_errors(folder), contextlib.closing(connect(folder, readonly=True)) as db:
             return db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
 
     def close(self) -> None:
@@ -135,62 +135,62 @@ class Store:
     # --- settings and plan ---
 
     @contextlib.contextmanager
-    def together(self) -> Iterator[None]:
+    def transaction(self) -> Iterator[None]:
         """What is put or added inside is committed at once: a kill leaves all of it or nothing."""
-        if self._together:
+        if self._in_transaction:
             yield
             return
-        with explained(self.folder), self.db:
-            self._together = True
+        with translate_sqlite_errors(self.folder), self.db:
+            self._in_transaction = True
             try:
                 yield
             finally:
-                self._together = False
-        write_sidecar(self)
+                self._in_transaction = False
+        write_backup(self)
 
     def _put(self, key: str, value: Any) -> None:
-        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", signed((key, json.dumps(value))))
+        self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))
 
     def put(self, key: str, value: Any) -> None:
         """Keep a setting."""
-        with self.together():
+        with self.transaction():
             self._put(key, value)
 
     def settings(self) -> dict[str, Any]:
         """All settings."""
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             rows = self.db.execute("SELECT key, value, sum FROM meta").fetchall()
-        damaged = [row[0] for row in rows if not intact(row)]
+        damaged = [row[0] for row in rows if not checksum_matches(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="damaged-folder")
-        return settings_from([row[:2] for row in rows], self.folder)
+        return parse_settings([row[:2] for row in rows], self.folder)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Freeze a proposal; its number."""
-        with self.together():
+        with self.transaction():
             number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM parts").fetchone()[0]
-            self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", signed((number, kind, json.dumps(recipe))))
+            self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", with_checksum((number, kind, json.dumps(recipe))))
         return number
 
     def parts(self) -> dict[int, tuple[str, dict[str, Any]]]:
         """Frozen proposals by number."""
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
-        if any(not intact(row) for row in rows):
+        if any(not checksum_matches(row) for row in rows):
             raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="damaged-folder")
-        return parts_from([row[:3] for row in rows], self.folder)
+        return parse_parts([row[:3] for row in rows], self.folder)
 
     def add_block(
         self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
     ) -> int:
         """Commit draws, all or none; the first index. Under a budget none is admitted yet."""
-        with self.together():
+        with self.transaction():
             first = self.db.execute("SELECT coalesce(max(idx), -1) + 1 FROM plan").fetchone()[0]
             block = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
             admitted = len(theta) if mode == "n" else 0
             self.db.execute(
                 "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                signed((block, part, first, len(theta), mode, admitted)),
+                with_checksum((block, part, first, len(theta), mode, admitted)),
             )
             self.db.executemany(
                 "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -203,35 +203,35 @@ class Store:
 
     def blocks(self) -> list[dict[str, Any]]:
         """Committed blocks in order."""
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             rows = self.db.execute(f"SELECT {', '.join(BLOCK)}, sum FROM blocks ORDER BY id").fetchall()
             parts = {row[0] for row in self.db.execute("SELECT id FROM parts")}
-        if any(not intact(row) for row in rows):
+        if any(not checksum_matches(row) for row in rows):
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="damaged-folder")
-        return blocks_from([row[:-1] for row in rows], self.folder, parts=parts)
+        return parse_blocks([row[:-1] for row in rows], self.folder, parts=parts)
 
     def planned(self) -> int:
         """Draws in the file, whatever its blocks say."""
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             return int(self.db.execute("SELECT count(*) FROM plan").fetchone()[0])
 
     def admit_through(self, last: int, *, blocks: Container[int]) -> None:
         """Commit that every draw of these blocks up to index `last` will be completed, whatever it costs."""
-        with explained(self.folder), self.db:
+        with translate_sqlite_errors(self.folder), self.db:
             for b in self.blocks():
                 if b["id"] not in blocks:
                     continue
                 admitted = max(b["admitted"], min(last + 1 - b["first"], b["n"]))
                 if admitted > b["admitted"]:
                     values = (b["id"], b["part"], b["first"], b["n"], b["mode"], admitted)
-                    self.db.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", signed(values))
+                    self.db.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", with_checksum(values))
 
     def plan_rows(self, *, pending: bool = False) -> Iterator[Row]:
         """Plan rows in order, with checksums; only those without a run if `pending`."""
         query = f"SELECT {', '.join('p.' + name for name in PLAN)}, p.sum FROM plan p"
         if pending:
             query += " LEFT JOIN runs r ON r.idx = p.idx WHERE r.idx IS NULL"
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             yield from self.db.execute(query + " ORDER BY p.idx")
 
     # --- runs ---
@@ -239,7 +239,7 @@ class Store:
     def record(self, outcomes: Sequence[Outcome], *, policy: str | None) -> None:
         """Commit outcomes, synced to disk when this returns. A row is never overwritten by a different attempt."""
         now = time.time()
-        with explained(self.folder), self.db:
+        with translate_sqlite_errors(self.folder), self.db:
             marks = ", ".join("?" * (len(RUNS) + 1))
             rows = (run_row(outcome, policy=policy, finished=now) for outcome in outcomes)
             self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
@@ -247,12 +247,12 @@ class Store:
     def run_rows(self, *, light: bool = False) -> Iterator[Row]:
         """Run rows in order, with checksums; `light` leaves outputs out (nothing can be checked then)."""
         names = ["NULL" if light and name in ("x", "error") else name for name in RUNS]
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             yield from self.db.execute(f"SELECT {', '.join(names)}, sum FROM runs ORDER BY idx")
 
     def forget(self, indices: Sequence[int]) -> None:
         """Take runs back to pending: damaged ones, or time-outs that are to be extended."""
-        with explained(self.folder), self.db:
+        with translate_sqlite_errors(self.folder), self.db:
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
     def totals(self) -> dict[str, float]:
@@ -261,7 +261,7 @@ class Store:
             "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(wall), 0), coalesce(sum(cpu), 0),"
             " coalesce(sum(reported), 0), coalesce(max(memory), 0) FROM runs"
         )
-        with explained(self.folder):
+        with translate_sqlite_errors(self.folder):
             values = self.db.execute(query).fetchone()
             elapsed = self.db.execute("SELECT coalesce(sum(elapsed), 0) FROM sessions").fetchone()[0]
         names = ("done", "ok", "wall", "cpu", "reported", "memory")
@@ -271,7 +271,7 @@ class Store:
 
     def begin_session(self, note: str) -> int:
         """Note that a driver starts."""
-        with explained(self.folder), self.db:
+        with translate_sqlite_errors(self.folder), self.db:
             cursor = self.db.execute(
                 "INSERT INTO sessions (started, elapsed, host, pid, note) VALUES (?, 0, ?, ?, ?)",
                 (time.time(), printable(socket.gethostname()), os.getpid(), note),
@@ -280,5 +280,5 @@ class Store:
 
     def note_session(self, session: int, elapsed: float) -> None:
         """Note how long a driver has run; committed with the next group."""
-        with explained(self.folder), self.db:
+        with translate_sqlite_errors(self.folder), self.db:
             self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))

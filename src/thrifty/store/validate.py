@@ -16,12 +16,12 @@ import numpy as np
 
 from thrifty.errors import DamagedStoreError
 
-MOST_DRAWS = 10**8  # of one block: a plan of so many takes tens of gigabytes
-MOST_MISSING = 10**7  # draws that blocks name and the file has not: listing them takes a gigabyte
+MAX_BLOCK_DRAWS = 10**8  # of one block: a plan of so many takes tens of gigabytes
+MAX_MISSING_DRAWS = 10**7  # draws that blocks name and the file has not: listing them takes a gigabyte
 BLOCK = ("id", "part", "first", "n", "mode", "admitted")
 
 
-def odd(folder: Path | None, what: str) -> DamagedStoreError:
+def malformed_store_error(folder: Path | None, what: str) -> DamagedStoreError:
     """The one error for all of them."""
     return DamagedStoreError(
         f"refusing {folder or 'the folder'}: {what}",
@@ -32,12 +32,14 @@ def odd(folder: Path | None, what: str) -> DamagedStoreError:
 
 
 @contextlib.contextmanager
-def understood(folder: Path | None, what: str) -> Iterator[None]:
+def reject_malformed(folder: Path | None, what: str) -> Iterator[None]:
     """What is read inside is made of numbers from a file: whatever goes wrong is the file's fault."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise odd(folder, f"{what} cannot be understood ({type(error).__name__}: {str(error)[:80]})") from None
+        raise malformed_store_error(
+            folder, f"{what} cannot be reject_malformed ({type(error).__name__}: {str(error)[:80]})"
+        ) from None
 
 
 def _whole(value: Any, least: int = 0) -> bool:
@@ -67,7 +69,7 @@ def _optional_text(value: Any) -> bool:
 
 _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "seed": _whole,
-    "m": lambda value: _whole(value, 1) and value <= MOST_DRAWS,
+    "m": lambda value: _whole(value, 1) and value <= MAX_BLOCK_DRAWS,
     "cost": lambda value: value in ("cpu", "wall", "reported"),
     "price": _optional_text,
     "unit": _optional_text,
@@ -84,38 +86,40 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def settings_from(rows: Sequence[tuple[str, str]], folder: Path) -> dict[str, Any]:
+def parse_settings(rows: Sequence[tuple[str, str]], folder: Path) -> dict[str, Any]:
     """Settings by name, from their JSON."""
-    with understood(folder, "a setting"):
+    with reject_malformed(folder, "a setting"):
         found = {key: json.loads(value) for key, value in rows}
     missing = [key for key in ("seed", "prior", "cost", "m", "simulator") if key not in found]
     if missing:
         raise DamagedStoreError(f"settings {missing} of {folder} are gone", code="damaged-folder")
     for key, right in _SETTINGS.items():
         if key in found and not right(found[key]):
-            raise odd(folder, f"setting {key!r} is {json.dumps(found[key])[:60]}")
+            raise malformed_store_error(folder, f"setting {key!r} is {json.dumps(found[key])[:60]}")
     return found
 
 
-def parts_from(rows: Sequence[tuple[int, str, str]], folder: Path) -> dict[int, tuple[str, dict[str, Any]]]:
+def parse_parts(rows: Sequence[tuple[int, str, str]], folder: Path) -> dict[int, tuple[str, dict[str, Any]]]:
     """Frozen proposals by number, from their JSON."""
-    with understood(folder, "a frozen proposal"):
+    with reject_malformed(folder, "a frozen proposal"):
         found = {number: (kind, json.loads(recipe)) for number, kind, recipe in rows}
     for number, (kind, recipe) in found.items():
         if not isinstance(kind, str) or not isinstance(recipe, dict):
-            raise odd(folder, f"frozen proposal {number} is no recipe")
+            raise malformed_store_error(folder, f"frozen proposal {number} is no recipe")
     return found
 
 
-def blocks_from(
+def parse_blocks(
     rows: Sequence[tuple[Any, ...]], folder: Path, *, parts: Container[int] | None = None
 ) -> list[dict[str, Any]]:
     """Blocks in order; each is of one of the `parts`, where these are given."""
     found: list[dict[str, Any]] = [dict(zip(BLOCK, row, strict=True)) for row in rows]
     for block in found:
         whole = all(_whole(block[key]) for key in BLOCK if key != "mode") and isinstance(block["mode"], str)
-        if not whole or not block["admitted"] <= block["n"] <= MOST_DRAWS or block["first"] > 2**53:
-            raise odd(folder, f"block {block['id']} is {tuple(block.values())!s:.100}")
+        if not whole or not block["admitted"] <= block["n"] <= MAX_BLOCK_DRAWS or block["first"] > 2**53:
+            raise malformed_store_error(folder, f"block {block['id']} is {tuple(block.values())!s:.100}")
         if parts is not None and block["part"] not in parts:
-            raise odd(folder, f"block {block['id']} was drawn from proposal {block['part']}, which is not there")
+            raise malformed_store_error(
+                folder, f"block {block['id']} was drawn from proposal {block['part']}, which is not there"
+            )
     return found

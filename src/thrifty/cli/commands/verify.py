@@ -55,12 +55,12 @@ def _prior(place: Path) -> Prior:
     from thrifty.campaign.campaign import Campaign
     from thrifty.campaign.settings import readable_prior
     from thrifty.errors import CampaignError
-    from thrifty.store.backup import read_sidecar
+    from thrifty.store.backup import read_backup
 
     try:
         return Campaign.open(place).prior
     except CampaignError as error:
-        copy = read_sidecar(place)
+        copy = read_backup(place)
         stored = {row[0]: row[1] for row in copy["meta"]} if copy else {}
         if error.code not in ("damaged-folder", "untrusted-folder") or "prior" not in stored:
             raise
