@@ -208,11 +208,11 @@ def tradeoff(
         )
     costs = reference_costs(prior, cost, n=n, seed=seed)
     penalties = [as_penalty(power) for power in powers]
-    rows = [_row(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]
+    rows = [row_of(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]
     for mixture in mixtures:
         proposal = Mixture(prior, cost, powers=tuple(mixture)).balanced.penalty
         label = "mixture " + ", ".join(f"{k:g}" for k in mixture)
-        rows.append(_row(CostAware(prior, cost, proposal, _costs=costs), label))
+        rows.append(row_of(CostAware(prior, cost, proposal, _costs=costs), label))
     low, high = np.quantile(costs, [0.001, 0.999])
     return Tradeoff(
         rows=tuple(rows),
@@ -229,7 +229,8 @@ def _label(penalty: Penalty) -> str:
     return str(penalty)
 
 
-def _row(proposal: CostAware, label: str) -> Row:
+def row_of(proposal: CostAware, label: str) -> Row:
+    """Compute the figures of a proposal."""
     gain, ess_fraction = proposal.gain, proposal.ess_fraction
     penalty = proposal.penalty
     return Row(

@@ -13,11 +13,11 @@ import pytest
 
 import thrifty as th
 from thrifty.campaign.budget import Budget, Price
-from thrifty.campaign.outcome_table import table_hash
+from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
 from thrifty.runner.savings import saved
 from thrifty.runner.task import Outcome
-from thrifty.store.read import Frozen
+from thrifty.tables.simulations import table_hash
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 2.0], names=["beta", "gamma"])
 QUIET = {"engine": th.Inline(), "progress": "quiet"}
@@ -67,10 +67,8 @@ def test_weights_are_those_of_the_pool(finished):
     """Pilot and campaign count as one sample from (60 prior + 200 q)/260."""
     c, _ = finished
     sims = c.simulations()
-    store, _ = c.session.reading()
-    parts = store.parts()
-    store.close()
-    q = Frozen(parts[1][1])
+    with c.session.reading() as opened:
+        q = proposal_of(opened.parts[1], c.prior)
     ratio = np.exp(-q.penalty.log(q.cost(sims.theta)) - q.log_normaliser)
     np.testing.assert_allclose(np.exp(sims.log_weights), 1 / (60 / 260 + 200 / 260 * ratio), rtol=1e-10)
     mean = th.estimate(sims.theta, sims.log_weights)
@@ -518,9 +516,8 @@ def test_left_is_in_the_unit_of_the_price(tmp_path, cost):
     c = th.Campaign(tmp_path / "c", simulate, PRIOR, seed=5, price="36 eur/cpu-h")
     c.pilot(10, **QUIET)
     plan = c.plan(n=50, cost=cost)
-    store, _ = c.session.reading()
-    seconds = sum(row[4] for row in store.plan_rows(pending=True))
-    store.close()
+    with c.session.reading() as opened:
+        seconds = opened.table.predicted[~opened.table.done].sum()
     status = c.status()
     assert status.unit == plan.unit == "eur"
     np.testing.assert_allclose(status.left, 0.01 * seconds)
@@ -536,14 +533,13 @@ def test_saved_is_that_of_the_whole_plan_at_any_time(finished, tmp_path):
     c.pilot(60, **QUIET)
     c.plan(n=200)
     assert c.status().saved is None, "nothing but pilots has run"
-    with c.session.writing() as (store, _):
-        table = c.session.read(outputs=False).table
-        done = finished[0].session.read(outputs=False).table
+    with c.session.writing() as opened, finished[0].session.reading() as other:
+        table, done, store = opened.table, other.table, opened.store
         first = [int(i) for i in table.index[np.argsort(-table.predicted)] if i >= 60][:40]
         store.record([Outcome(i, "ok", np.zeros(2), reported=float(done.reported[i])) for i in first], policy=None)
     part = c.status()
     assert part.done == 100 and abs(part.saved.share - whole.share) < 0.05
-    table = c.session.read(outputs=False).table
-    weights = c.session.weights(table, c.session.read(outputs=False).parts)
+    with c.session.reading() as opened:
+        table, weights = opened.table, opened.log_weights()
     alone = saved(table.reported[table.done], weights[table.done])
     assert abs(alone.share - whole.share) > 0.1, "finished runs alone (mutant) must miss it"

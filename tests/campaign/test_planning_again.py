@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.campaign.outcome_table import table_hash
+from thrifty.campaign.planner import Planner
 from thrifty.errors import CampaignError, ThriftyWarning
+from thrifty.tables.simulations import table_hash
 
 PRIOR = th.Uniform(0, 1, names=["beta"])
 QUIET = {"engine": th.Inline(), "progress": "quiet"}
@@ -32,11 +33,9 @@ def make(folder, simulator=simulate, **settings):
 
 
 def blocks(c):
-    store, _ = c.session.reading()
-    try:
-        return [(b["part"], b["n"], b["mode"]) for b in store.blocks()], {k: v[0] for k, v in store.parts().items()}
-    finally:
-        store.close()
+    with c.session.reading() as opened:
+        parts = {number: part.kind for number, part in opened.parts.items()}
+        return [(b.part, b.n, b.mode) for b in opened.store.blocks()], parts
 
 
 def test_a_plan_that_began_plain_stays_plain(tmp_path):
@@ -75,14 +74,14 @@ def test_a_proposal_is_never_committed_as_the_prior(tmp_path):
     theta = PRIOR.sample(60, np.random.default_rng(0))
     proposal = th.CostAware(PRIOR, th.fit_cost(theta, np.exp(5 * theta[:, 0])), th.Power(0.5))
     c = make(tmp_path / "c")
-    with c.session.writing() as (store, settings):
-        planner = c.session.planner(store, settings)
+    with c.session.writing() as opened:
+        planner = Planner(opened)
         with pytest.raises(CampaignError, match="part 0"):
             planner.commit(0, 10, mode="n", proposal=proposal)
-        part = store.add_part("cost_aware", proposal.to_dict())
+        part = opened.add_part("cost_aware", proposal.to_dict())
         with pytest.raises(CampaignError, match=f"part {part}"):
             planner.commit(part, 10, mode="n")
-        assert not store.blocks()
+        assert not opened.store.blocks()
 
 
 def test_the_same_cost_again_adds_only_what_is_missing(tmp_path):
@@ -132,7 +131,7 @@ def test_a_kill_between_draws_and_their_note_doubles_nothing(tmp_path, key):
     hashes = []
     for name in ("c", "calm"):
         c = make(tmp_path / name)
-        c.session = type(c.session)(c.folder, c.prior, c.simulator, c.price, accept_changed=True)
+        c.session = type(c.session)(c.folder, c.prior, c.simulator, accept_changed=True)
         c.pilot(20, **QUIET)
         c.plan(n=60)
         c.run(**QUIET)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 import thrifty as th
-from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import ThriftyError
 from thrifty.runner.interrupts import Interrupted, Terminated
+from thrifty.tables.simulations import table_hash
 
 PRIOR = th.Uniform([0.0, 1.0], [1.0, 3.0], names=["beta", "gamma"])
 

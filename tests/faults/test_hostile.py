@@ -176,7 +176,7 @@ def test_mending_touches_nothing_outside_the_folder(tmp_path):
     )
     c.pilot(5, engine=th.Inline(), progress="quiet")
     np.testing.assert_array_equal(c.simulations().x, before)
-    assert not [path for path in c.folder.iterdir() if path.name.startswith("mending-")]
+    assert not [path for path in c.folder.iterdir() if path.name.startswith("repairing-")]
 
 
 @pytest.mark.parametrize("name", ["frozen.tmp", "frozen.json", "lock"])

@@ -100,7 +100,7 @@ def test_sizes_are_refused_before_anything_is_made_by_them(spoilt, size):
     assert (
         caught.value.code == "untrusted-folder"
         and caught.value.exit_code == 7
-        and "th.Campaign.mend" in caught.value.fix
+        and "th.Campaign.repair" in caught.value.fix
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 import scenario
 
 import thrifty as th
-from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, StorageError
 from thrifty.store.rows import with_checksum
+from thrifty.tables.simulations import table_hash
 
 
 @pytest.mark.parametrize("size", [40_000, 50_000, 60_000])
@@ -233,7 +233,7 @@ def test_a_flipped_version_is_damage_and_is_mended(finished, tmp_path, version):
     db.close()
     with pytest.raises(CampaignError, match=f"header says format {version}") as caught:
         scenario.campaign(folder)
-    assert caught.value.code == "damaged-folder" and "th.Campaign.mend(folder)" in str(caught.value)
+    assert caught.value.code == "damaged-folder" and "th.Campaign.repair(folder)" in str(caught.value)
     assert survives(folder, finished[1], mend=True)
 
 
@@ -246,7 +246,7 @@ def test_a_store_that_was_deleted(finished, tmp_path):
         with pytest.raises(CampaignError) as caught:
             call()
         assert caught.value.code == "damaged-folder" and "all results of its 220 planned runs" in caught.value.what
-        assert "th.Campaign.mend(folder)" in caught.value.fix and "backup" in caught.value.fix
+        assert "th.Campaign.repair(folder)" in caught.value.fix and "backup" in caught.value.fix
     assert (folder / "frozen.json").read_bytes() == before and not (folder / "store.sqlite").exists()
     found = th.Campaign.mend(folder)
     assert found.repaired and "all results" in str(found) and len(found.damaged_plan) == 220

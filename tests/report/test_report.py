@@ -10,13 +10,13 @@ from report_page import Page
 from report_scenario import STAGES, campaign, finish, keep_result, simulate
 
 import thrifty as th
-from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
 from thrifty.report.drawings import busy
 from thrifty.report.gather import Stamps, gather
 from thrifty.report.headline import judge
 from thrifty.report.results import Result, read_results
+from thrifty.tables.simulations import table_hash
 
 ALL = ["posterior", "calibration", "where-the-cost-went", "cost", "trade-off", "proposal", "weights", "failures",
        "timeline", "provenance"]  # fmt: skip

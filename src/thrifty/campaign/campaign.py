@@ -1,10 +1,8 @@
-"""`th.Campaign`: pilot, plan, run and read over one folder. Calling any step again continues it.
-
-This file only puts the parts together: the store, the plan and the loop know nothing of each other.
-"""
+"""`th.Campaign`: pilot, plan, run and read over one folder. Calling any step again continues it."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +11,22 @@ from typing import Any
 from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
+from thrifty.campaign.opened import Session, raise_interrupted
 from thrifty.campaign.plan import Plan
-from thrifty.campaign.planner import cost_kind, unit_of
-from thrifty.campaign.settings import check_same, describe_prior, readable_prior
-from thrifty.campaign.simulate import check_count, check_settings
-from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.steps import Session
-from thrifty.campaign.weighting import to_simulations
-from thrifty.errors import ConfigError
+from thrifty.campaign.planner import Planner, redraw
+from thrifty.campaign.quote import Quote, make_quote
+from thrifty.campaign.settings import (
+    CampaignSettings,
+    check_count,
+    check_same,
+    check_settings,
+    describe_prior,
+    readable_prior,
+)
+from thrifty.campaign.status import Status
+from thrifty.campaign.steps import Driver
+from thrifty.campaign.weighting import MAX_FAILED_MASS, to_simulations
+from thrifty.errors import CampaignError, ConfigError, DamagedStoreError
 from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
@@ -28,12 +34,12 @@ from thrifty.runner.progress import ProgressMode
 from thrifty.runner.simulator import bound, call_style
 from thrifty.runner.task import CostKind, Engine
 from thrifty.runner.time_limits import checked_limit
+from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock
-from thrifty.store.read import Pending, pool_of
-from thrifty.store.repair import Verification, mend, verify
+from thrifty.store.repair import Verification, find_damage, repair_damage
 from thrifty.store.store import Store
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Cost
+from thrifty.types import Cost, Prior
 
 
 class Campaign:
@@ -84,7 +90,7 @@ class Campaign:
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
         self.price = Price.read(price) if price is not None else None
-        self.session = Session(self.folder, self.prior, self.simulator, self.price, accept_changed)
+        self.session = Session(self.folder, self.prior, self.simulator, accept_changed)
         settings = {
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
             "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
@@ -98,21 +104,25 @@ class Campaign:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Campaign:
-        """A campaign to read: status, simulations, verify. Nothing in the folder is executed or changed."""
+        """Open a campaign to read it: status, quote, simulations, verify. Nothing is executed or changed."""
         self = cls.__new__(cls)
         self.folder, self.simulator, self.accept_changed = Path(folder), None, False
         store = Store.open(self.folder, readonly=True)
-        settings = store.settings()
+        settings = CampaignSettings.parse(store.settings())
         store.close()
-        self.prior = readable_prior(None, settings["prior"])
-        self.price = Price.read(settings["price"]) if settings.get("price") else None
-        self.session = Session(self.folder, self.prior, None, self.price)
+        self.prior, self.price = readable_prior(None, settings.prior), settings.price
+        self.session = Session(self.folder, self.prior, None)
         return self
 
     @staticmethod
-    def mend(folder: str | os.PathLike[str], prior: Any = None) -> Verification:
-        """`verify(repair=True)` for a folder too damaged to be opened; the prior is read from it unless given."""
-        return mend(Path(folder), None if prior is None else as_prior(prior))
+    def repair(folder: str | os.PathLike[str], prior: Any = None) -> Verification:
+        """Repair a folder, also one too damaged to be opened; the prior is read from it unless given.
+
+        Undamaged rows are kept. Damaged runs become pending: `run()` makes them again with the same results.
+        """
+        return verify_folder(Path(folder), None if prior is None else as_prior(prior), repair=True)
+
+    mend = repair
 
     def pilot(
         self,
@@ -128,14 +138,14 @@ class Campaign:
         check_count(n, "pilot")
         limit = checked_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
-        with Interrupts() as interrupts, self.session.writing() as (store, settings):
-            self.session.check_simulator(store, settings)
-            self.session.planner(store, settings).pilot(n)
-            driver = self.session.driver(store, interrupts, engine=engine, limit=limit, progress=progress)
-            driver.run(Pending.of(store, self.prior.dim, modes=("pilot",)), first=True)
-            driver.after_pilot(self.prior.names)
-        self.session.stop_if_asked(interrupts)
-        return self.status()
+        with Interrupts() as interrupts, self.session.writing() as opened:
+            simulator = self.session.checked_simulator(opened)
+            Planner(opened).pilot(n)
+            Driver(opened, simulator, engine, interrupts, limit, progress).run_pilot()
+            status = None if interrupts.drain else opened.status()
+        if status is None:
+            raise_interrupted(interrupts, opened)
+        return status
 
     def plan(
         self,
@@ -163,15 +173,53 @@ class Campaign:
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
                 the reported unit), of which a fit to prior draws is frozen.
         """
-        if (n is None) == (budget is None) or (cap is not None and n is None):
-            raise ConfigError("plan by n= (with cap= at will) or by budget=, one of them", code="conflicting-settings")
-        if n is not None:
-            check_count(n, "plan")
-        if penalty is not None and mixture is not None:
-            raise ConfigError("give penalty= or mixture=, not both", code="conflicting-settings")
-        with self.session.writing() as (store, settings):
-            return self.session.planner(store, settings).plan(
-                n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit
+        _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
+        with self.session.writing() as opened:
+            return Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+
+    def quote(
+        self,
+        n: int | None = None,
+        *,
+        budget: str | None = None,
+        cap: str | None = None,
+        penalty: Any = None,
+        mixture: Any = None,
+        refit: bool = False,
+        cost: Cost | None = None,
+        workers: int = 2,
+    ) -> Quote:
+        """Show what `plan` with the same arguments would cost and save, and when it would end; commits nothing.
+
+        The folder is only read, so that `Campaign.open(folder).quote(n=5000)` works too. `thrifty plan` prints the
+        same figures.
+
+        Args:
+            n: Runs under this plan, besides the pilot.
+            budget: As for `plan`.
+            cap: As for `plan`.
+            penalty: As for `plan`.
+            mixture: As for `plan`.
+            refit: As for `plan`.
+            cost: As for `plan`.
+            workers: Workers assumed for the times.
+
+        Example:
+            >>> import tempfile
+            >>> def simulate(theta, rng):
+            ...     return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     c = th.Campaign(folder + "/toy", simulate, th.Uniform(0, 4), seed=1, cost="reported")
+            ...     _ = c.pilot(40, engine=th.Inline())
+            ...     quote = c.quote(n=100)
+            ...     planned = c.status().planned  # the pilot alone
+            >>> quote.chosen.label, quote.n, planned
+            ('k = 0.5 (√c)', 100, 40)
+        """
+        _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
+        with self.session.reading() as opened:
+            return make_quote(
+                opened, n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit, workers=workers
             )
 
     def run(
@@ -198,15 +246,16 @@ class Campaign:
         limit = checked_limit(time_limit, on_timeout)
         until = None if deadline is None else seconds(deadline)
         engine = engine if engine is not None else Processes(workers)
-        with Interrupts() as interrupts, self.session.writing() as (store, settings):
-            self.session.check_simulator(store, settings)
-            driver = self.session.driver(store, interrupts, engine=engine, limit=limit, progress=progress)
-            ending = self.session.run_planned(store, settings, driver, deadline=until)
-            driver.finish(ending)
-        self.session.stop_if_asked(interrupts)
-        return self.status()
+        with Interrupts() as interrupts, self.session.writing() as opened:
+            simulator = self.session.checked_simulator(opened)
+            driver = Driver(opened, simulator, engine, interrupts, limit, progress)
+            ending = driver.run_planned(deadline=until, top_up=Planner(opened).top_up)
+            status = None if interrupts.drain else driver.finish(ending)
+        if status is None:
+            raise_interrupted(interrupts, opened)
+        return status
 
-    def simulations(self, *, allow_incomplete: bool = False, max_failed: float = 0.01) -> Simulations:
+    def simulations(self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS) -> Simulations:
         """The table of all runs, pilot included through the joint balance weights.
 
         Args:
@@ -214,39 +263,72 @@ class Campaign:
             max_failed: Share of prior mass that may have failed; above it the posterior would be conditional on
                 finishing, so this raises unless a larger share is accepted here.
         """
-        table, parts, settings, _ = self.session.read()
-        pool = pool_of(table, parts, self.prior) if len(table.index) else None
-        kind, scale = cost_kind(settings, self.price)
-        return to_simulations(
-            table,
-            pool,
-            settings,
-            cost=table.cost(kind) * scale,
-            predicted=table.predicted * scale,
-            unit=unit_of(settings),
-            names=self.prior.names,
-            allow_incomplete=allow_incomplete,
-            max_failed=max_failed,
-        )
+        with self.session.reading() as opened:
+            return to_simulations(
+                opened.table_with_outputs(),
+                opened.parts,
+                self.prior,
+                opened.settings,
+                allow_incomplete=allow_incomplete,
+                max_failed=max_failed,
+            )
 
     def status(self) -> Status:
-        """Where the campaign stands; safe at any time, also while another process runs it."""
-        table, parts, settings, elapsed = self.session.read(outputs=False)
-        weights = self.session.weights(table, parts)
-        kind, scale = cost_kind(settings, self.price)
-        return make_status(
-            str(self.folder), table, cost=table.cost(kind) * scale, predicted=table.predicted * scale,
-            log_weights=weights, settings=settings, elapsed=elapsed, unit=unit_of(settings),
-        )  # fmt: skip
+        """Return the state of the campaign; safe at any time, also while another process runs it.
+
+        Outputs are not read, so that this takes seconds at a million runs. Checked are the checksums of settings,
+        proposals and blocks, and that all values can be meant; `simulations()` and `verify()` test the checksum of
+        every draw and every run.
+        """
+        with self.session.reading(check_draws=False) as opened:
+            return opened.status()
 
     def failure_map(self) -> FailureMap:
-        """P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""
-        table, names = self.session.read(outputs=False).table, self.prior.names
+        """Learn P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""
+        with self.session.reading() as opened:
+            opened.judge_shapes()
+            table, names = opened.table.counted(), self.prior.names
         return FailureMap.of(Simulations(theta=table.theta, x=table.theta, status=table.status, names=names))
 
     def verify(self, repair: bool = False) -> Verification:
-        """Test every checksum; with `repair`, keep what is whole and make the rest pending again."""
-        if not repair:
-            return verify(self.folder, self.prior, repair=False)
-        with FolderLock(self.folder):
-            return verify(self.folder, self.prior, repair=True)
+        """Test every checksum; with `repair`, keep undamaged rows and make the others pending again."""
+        return verify_folder(self.folder, self.prior, repair=repair)
+
+
+def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalty: Any, mixture: Any) -> None:
+    """Refuse a request that says too little or too much."""
+    if (n is None) == (budget is None) or (cap is not None and n is None):
+        raise ConfigError("pass exactly one of n= and budget=; cap= needs n=", code="conflicting-settings")
+    if n is not None:
+        check_count(n, "plan")
+    if penalty is not None and mixture is not None:
+        raise ConfigError("pass penalty= or mixture=, not both", code="conflicting-settings")
+
+
+def verify_folder(folder: Path, prior: Prior | None = None, *, repair: bool) -> Verification:
+    """Test every checksum of a folder that may be too damaged to be opened, and repair it if asked."""
+    if not Store.exists(folder) and read_backup(folder) is None:
+        Store.open(folder, readonly=True)  # says what is missing
+    known = prior if prior is not None else _stored_prior(folder)
+    if not repair:
+        return find_damage(folder, dim=known.dim)
+    with FolderLock(folder):
+        return repair_damage(folder, dim=known.dim, redraw=lambda store, indices: redraw(store, known, indices))
+
+
+def _stored_prior(folder: Path) -> Prior:
+    """Return the prior by its numbers: from the store, or from `frozen.json` where the store cannot be opened."""
+    try:
+        return Campaign.open(folder).prior
+    except CampaignError as error:
+        backup = read_backup(folder)
+        described = {row[0]: row[1] for row in backup["meta"]}.get("prior") if backup is not None else None
+        if error.code not in ("damaged-folder", "untrusted-folder"):
+            raise
+        if described is None:
+            raise DamagedStoreError(
+                f"frozen.json of {folder} is missing or damaged",
+                code="damaged-folder",
+                fix="restore the folder from a backup, or th.Campaign.repair(folder, prior)",
+            ) from None
+        return readable_prior(None, json.loads(described))

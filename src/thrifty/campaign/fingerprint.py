@@ -1,4 +1,4 @@
-"""What a simulator is made of, so that a campaign notices when its code changed.
+"""The fingerprint of a simulator, by which a campaign notices that its code changed.
 
 Parts are named and hashed: the source of the function without comments and layout, of the functions and
 classes of the same file that it uses, the plain constants they read, and the values closed over. For an external
@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 Parts = dict[str, str]
-FORMAT = 2
+FORMAT = 2  # of fingerprints
 _PLAIN = (int, float, complex, str, bytes, bool, type(None))
-_LONGEST = 60
+_MAX_TEXT = 60  # characters of a value that are kept as text; a longer one is hashed
 
 
 def fingerprint(simulator: Any) -> Parts:
-    """Named parts of a simulator.
+    """Return the named parts of a simulator, hashed.
 
     Example:
         >>> sorted(fingerprint(lambda theta: theta + 1))
@@ -35,42 +35,26 @@ def fingerprint(simulator: Any) -> Parts:
     own: Callable[[], Parts] | None = getattr(simulator, "fingerprint", None)  # th.Command knows its files
     if own is not None:
         return own()
-    visit = _Visit(FORMAT)
+    visit = _Visit()
     visit.thing(simulator)
     return {**visit.parts, "format": str(FORMAT)}
 
 
-def changes(stored: Parts, simulator: Any) -> list[str]:
-    """What changed since a fingerprint was stored, in words; one of an earlier format is made again in that format."""
-    if "format" in stored or hasattr(simulator, "fingerprint"):
-        return differences(stored, fingerprint(simulator))
-    visit = _Visit(1)
-    visit.thing(simulator)
-    known = {name: value for name, value in stored.items() if name not in visit.unstable}
-    return differences(known, {name: value for name, value in visit.parts.items() if name not in visit.unstable})
-
-
 def differences(old: Parts, new: Parts) -> list[str]:
-    """What changed, in words."""
-    lines = [f"{name} is gone" for name in old if name not in new]
+    """List what changed between two fingerprints."""
+    lines = [f"{name} is missing" for name in old if name not in new]
     lines += [f"{name} is new" for name in new if name not in old]
     for name in old.keys() & new.keys():
         if old[name] != new[name]:
-            lines.append(f"{name} changed ({old[name][:_LONGEST]} -> {new[name][:_LONGEST]})")
+            lines.append(f"{name} changed ({old[name][:_MAX_TEXT]} -> {new[name][:_MAX_TEXT]})")
     return sorted(lines)
 
 
 @dataclass
 class _Visit:
-    """Collects parts, in the format asked for.
+    """Collects the parts of a simulator, each object once."""
 
-    Format 1 took containers as they print, with addresses and in the order of a set, and bytecode without its
-    constants; format 2 looks into both.
-    """
-
-    format: int
     parts: Parts = field(default_factory=dict)
-    unstable: set[str] = field(default_factory=set)  # parts of format 1 that differ from process to process
     seen: set[int] = field(default_factory=set)
 
     def thing(self, thing: Any) -> None:
@@ -94,9 +78,8 @@ class _Visit:
 
     def function(self, function: FunctionType) -> None:
         self.parts[function.__qualname__] = self.source(function)
-        if self.format > 1:
-            named = {str(i): value for i, value in enumerate(function.__defaults__ or ())}
-            self.values(f"default of {function.__qualname__}", {**named, **(function.__kwdefaults__ or {})})
+        named = {str(i): value for i, value in enumerate(function.__defaults__ or ())}
+        self.values(f"default of {function.__qualname__}", {**named, **(function.__kwdefaults__ or {})})
         used = _names(function.__code__)
         closed = inspect.getclosurevars(function)
         for name, value in {**closed.globals, **closed.nonlocals}.items():
@@ -119,14 +102,11 @@ class _Visit:
             label = f"{kind} {name}"
             if isinstance(value, _PLAIN):
                 text = repr(value)
-                self.parts[label] = text if len(text) <= _LONGEST else _hash(text.encode())
+                self.parts[label] = text if len(text) <= _MAX_TEXT else _hash(text.encode())
             elif isinstance(value, np.ndarray) and value.dtype != object:
                 self.parts[label] = _hash(repr((value.shape, value.dtype.str)).encode() + value.tobytes())
             elif isinstance(value, list | tuple | dict | set | frozenset):
-                text = _canonical(value)
-                if self.format == 1 and ("<" in text or "{" in text):  # objects, or sets
-                    self.unstable.add(label)
-                self.parts[label] = _hash((repr(value) if self.format == 1 else text).encode())
+                self.parts[label] = _hash(_canonical(value).encode())
 
     def source(self, thing: Any) -> str:
         """Hash of the syntax tree where the source is found (comments and layout do not count), else of the code."""
@@ -137,8 +117,7 @@ class _Visit:
             code = getattr(thing, "__code__", None)
             if code is None:
                 return "unknown"
-            data = code.co_code + repr(code.co_names).encode()
-            return _hash(data + (_canonical(code.co_consts).encode() if self.format > 1 else b""))
+            return _hash(code.co_code + repr(code.co_names).encode() + _canonical(code.co_consts).encode())
 
 
 def _names(code: CodeType) -> set[str]:
@@ -147,7 +126,7 @@ def _names(code: CodeType) -> set[str]:
 
 
 def _canonical(value: Any, above: tuple[int, ...] = ()) -> str:
-    """A value as text that is the same in every process: no addresses, sets and dictionaries in order.
+    """Write a value as text that is the same in every process: no addresses, sets and dictionaries in order.
 
     Example:
         >>> _canonical({"b": {3, 1}, "a": [1.5, None]})
@@ -162,7 +141,7 @@ def _canonical(value: Any, above: tuple[int, ...] = ()) -> str:
     if isinstance(value, CodeType):  # a nested function: what it does, not where it stands
         return f"<code {_hash(value.co_code)} {value.co_names} {_canonical(value.co_consts, above)}>"
     if isinstance(value, FunctionType):
-        return f"<function {value.__qualname__} {_Visit(FORMAT).source(value)}>"
+        return f"<function {value.__qualname__} {_Visit().source(value)}>"
     return f"<{getattr(value, '__qualname__', type(value).__qualname__)}>"
 
 

@@ -1,7 +1,7 @@
 """What to run: fit and freeze the cost, choose the penalty, test that weighted draws restore the prior.
 
 The default is the square root of cost, the best penalty for a fixed budget whatever the prior and the cost, with the
-pilot as its prior share. Where cost is flat nothing can be saved: then the plan says so and samples plainly.
+pilot as its prior share. Where cost is flat nothing can be saved: then the plan says so and draws from the prior.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from thrifty.runner.progress import amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Cost, Prior
 
-SELF_CHECK = 1e-6  # p-value: planted faults give less than 1e-12, and one honest plan in a million is refused
+SELF_CHECK_P = 1e-6  # planted faults give less than 1e-12, and one honest plan in a million is refused
 PILOTS_PER_PARAMETER = 4
-TABULATED = 400  # values of a cost function that are fitted: as many as a large pilot, in a second
+MIXED_POWERS = (0, 0.5, 1, 2)  # of mixture=True, in equal shares
+TABULATED_DRAWS = 400  # values of a cost function that are fitted: as many as a large pilot, in a second
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What `Campaign.plan` decided; printing it shows the quote.
+    """What `Campaign.plan` committed; printing it shows the figures.
 
     Attributes:
         penalty: The penalty in words, "1" for plain sampling.
@@ -69,7 +70,7 @@ class Plan:
 
 
 def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
-    """The cost model of finished runs, with a clear word when there are too few of them."""
+    """Fit the cost of finished runs; refuse too few of them."""
     needed = max(5, PILOTS_PER_PARAMETER * theta.shape[1])
     if len(theta) < needed:
         raise CostError(
@@ -80,10 +81,10 @@ def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
     return fit_cost(theta, cost, unit=unit)
 
 
-def frozen(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
-    """A cost as numbers that can be kept: of a function, a fit to its values at prior draws.
+def freeze_cost(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
+    """Return a cost as numbers that can be stored: of a function, a fit to its values at prior draws.
 
-    A function could be another one tomorrow. Weights come from what was frozen, so the fit need not be perfect.
+    A function may change later. Weights come from what was frozen, so the fit need not be perfect.
     """
     if isinstance(cost, FittedCost):
         return cost
@@ -93,19 +94,19 @@ def frozen(cost: Cost, prior: Prior, *, unit: str) -> FittedCost:
             code="bad-cost",
             fix="cost=th.fit_cost(theta, cost)",
         )
-    theta = np.asarray(prior.sample(TABULATED, np.random.default_rng(0)), dtype=np.float64)
+    theta = np.asarray(prior.sample(TABULATED_DRAWS, np.random.default_rng(0)), dtype=np.float64)
     return fit_cost(theta, evaluate_cost(cost, theta), unit=unit)
 
 
 def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tuple[CostAware | None, Tradeoff]:
-    """The proposal, None where plain sampling is best, and the trade-off behind it.
+    """Choose the proposal, None where plain sampling is best, and return it with its trade-off.
 
     `penalty` is a number k or a penalty; `mixture` is True or a tuple of powers; with neither, the square root of
     cost unless cost is flat.
     """
     table = tradeoff(prior, cost)
     if mixture is not None and mixture is not False:
-        powers = (0, 0.5, 1, 2) if mixture is True else tuple(mixture)
+        powers = MIXED_POWERS if mixture is True else tuple(mixture)
         return Mixture(prior, cost, powers=powers).balanced, table
     if penalty is None:
         return (CostAware(prior, cost, Power(0.5)) if table.worthwhile else None), table
@@ -116,11 +117,11 @@ def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tup
 
 
 def self_check(proposal: CostAware | None, *, seed: int) -> float:
-    """P-value that weighted draws restore the prior; a failure refuses the plan before anything runs."""
+    """Test that weighted draws restore the prior; return the p-value, or refuse the plan before anything runs."""
     if proposal is None:
         return 1.0
     p = prior_recovery(proposal, seed=seed)
-    if not p > SELF_CHECK:
+    if not p > SELF_CHECK_P:
         raise SelfCheckError(
             f"weighted draws do not reproduce the prior (p = {p:.1g})",
             code="self-check-failed",
@@ -130,7 +131,7 @@ def self_check(proposal: CostAware | None, *, seed: int) -> float:
     return p
 
 
-def quote(
+def make_plan(
     proposal: CostAware | None,
     table: Tradeoff,
     cost: FittedCost,
@@ -141,7 +142,7 @@ def quote(
     unit: str,
     scale: float = 1.0,
 ) -> Plan:
-    """The figures of a plan; `scale` is the price of one unit of measured cost."""
+    """Compute the figures of a plan; `scale` is the price of one unit of measured cost."""
     each = table.prior_cost if proposal is None else proposal.expected_cost
     return Plan(
         penalty="1" if proposal is None else str(proposal.penalty),
@@ -159,6 +160,6 @@ def quote(
 
 
 def draws_for_budget(left: float, each: float, *, slots: int = 64) -> int:
-    """Draws to commit so that the budget ends before the plan does, nearly always."""
+    """Return how many draws to commit so that the budget nearly always ends before the plan does."""
     expected = left / max(each, 1e-300)
     return int(np.ceil(expected + 4 * np.sqrt(expected) + slots))

@@ -1,236 +1,334 @@
-"""The quote: what each penalty would cost and be worth, when it would end and at what price; nothing is committed.
+"""The quote: what each penalty would cost and be worth, when it would end and at what price. Nothing is committed.
 
-Fitted to the timed pilot by the same functions that `Campaign.plan` uses, so that what was quoted is what will run.
+The proposal is chosen by the function that `Campaign.plan` uses, so that what is quoted is what will run.
 """
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from thrifty.cli.config_tables import Settings
-from thrifty.cli.output import figure, share, table
+from thrifty.campaign.budget import Budget
+from thrifty.campaign.opened import OpenCampaign
+from thrifty.campaign.plan import MIXED_POWERS
+from thrifty.campaign.planner import Planner, Proposed
+from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
+from thrifty.penalties import Power, as_penalty
+from thrifty.runner.progress import amount
+from thrifty.tradeoff import Row, Tradeoff, row_of, tradeoff
+from thrifty.types import Cost, Penalty
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from thrifty.campaign.budget import Budget
-    from thrifty.costs import FittedCost
-    from thrifty.tradeoff import Row, Tradeoff
-
-GRID = (0.0, 0.25, 0.5, 1.0, 2.0)
+POWERS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the penalties that are compared
+MAX_SECONDS = 3.2e9  # a century: an end beyond it is not a date
+POOR_PRODUCT = 0.9  # gain times effective share below which a penalty is worse than plain sampling, and not advised
 
 
 @dataclass(frozen=True)
-class Pilot:
-    """The timed runs from the prior."""
+class PilotFigures:
+    """What the timed runs from the prior have shown; costs in the unit of the cost model.
+
+    Attributes:
+        n, failed: Pilots that finished, and how many of them failed.
+        spent, low, high: Cost of all of them, of the cheapest and of the most expensive.
+        pace: Wall seconds of one unit of cost.
+        done: Finished runs in all, those of the campaign included.
+        taken: What all of them took from the budget.
+        per_unit: What one unit of cost takes from the budget.
+    """
 
     n: int
     failed: int
-    spent: float  # in the unit of cost
+    spent: float
     low: float
     high: float
-    pace: float  # wall seconds of one unit of cost
-    done: int  # runs in all, those of the campaign included
-    taken: float  # of the budget so far, by all of them
-    per_unit: float  # of the budget, for one unit of cost
+    pace: float
+    done: int
+    taken: float
+    per_unit: float
 
     @property
     def payers(self) -> str:
-        """Who took from the budget, in words."""
+        """Name the runs that took from the budget."""
         return "the pilot" if self.done == self.n else f"{self.done:,} runs so far"
 
 
 @dataclass(frozen=True)
 class Quote:
-    """Figures of a plan that has not been committed.
+    """Figures of a plan that has not been committed; printing it shows what `thrifty plan` prints.
 
     Attributes:
-        table: One row a penalty.
-        chosen: The row that `thrifty run` will use.
-        fitted: The cost model.
-        p_value: Of the self-check.
+        table: One row per penalty.
+        chosen: The row that `Campaign.plan` would use, with the figures of its proposal.
+        cost: The cost model.
+        p_value: Of the test that weighted draws restore the prior.
+        pilot: What the pilot has shown.
+        budget: The budget, or None.
         n: Runs of the chosen row.
-        limited: The budget pays for fewer runs than n asks for.
+        limited: Whether the budget pays for fewer runs than n.
+        workers: Workers assumed for the times.
+        unit: Unit of cost.
+        price, money: Price of one unit of cost and its currency; 0 and "" without a price.
     """
 
     table: Tradeoff
     chosen: Row
-    fitted: FittedCost
+    cost: FittedCost
     p_value: float
-    pilot: Pilot
+    pilot: PilotFigures
     budget: Budget | None
     n: int
     limited: bool
     workers: int
     unit: str
-    price: float  # money for one unit of cost, 0 without a price
+    price: float
     money: str
 
     def runs(self, row: Row) -> int:
         """Runs of a row: as many as asked for, or as the budget pays for."""
-        affordable = self._affordable(row)
         if self.budget is None:
             return self.n
-        return affordable if not self.n else min(affordable, self.n)
+        affordable = self.affordable(row)
+        return min(affordable, self.n) if self.n else affordable
 
-    def _affordable(self, row: Row) -> int:
-        if self.budget is None:
-            return self.n
+    def affordable(self, row: Row) -> int:
+        """Runs of a row that the budget pays for, those that are done included."""
+        assert self.budget is not None, "without a budget every number can be paid"
         left, each = self.budget.amount - self.pilot.taken, row.cost * self.pilot.per_unit
         if self.budget.of == "elapsed":
             each = row.cost * self.pilot.pace / self.workers
         return self.pilot.done - self.pilot.n + int(max(left, 0) / max(each, 1e-300))
 
     def seconds(self, row: Row) -> float:
-        """Wall seconds until its runs are done."""
+        """Wall seconds until the runs of a row are done."""
         return self.runs(row) * row.cost * self.pilot.pace / self.workers
 
     def money_of(self, row: Row) -> float:
-        """Price of its runs."""
+        """Price of the runs of a row."""
         return self.runs(row) * row.cost * self.price
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        rows = [
+            {
+                "penalty": row.label, "k": row.k, "cost_per_run": row.cost, "saved": row.saved,
+                "effective": row.ess_fraction, "cost_per_effective_run": row.cost_per_effective,
+                "saved_per_effective": row.saved_per_effective, "runs": self.runs(row),
+                "total": self.runs(row) * row.cost, "seconds": self.seconds(row),
+                "price": self.money_of(row) if self.price else None, "chosen": row is self.chosen,
+                "best": row is self.table.best,
+            }
+            for row in self.table
+        ]  # fmt: skip
+        return {
+            "rows": rows, "unit": self.unit, "ceiling": self.table.ceiling, "self_check_p": self.p_value,
+            "cost_model_score": self.cost.score, "pilot_runs": self.pilot.n, "pilot_failed": self.pilot.failed,
+            "pilot_cost": self.pilot.spent, "worthwhile": self.table.worthwhile, "limited_by_budget": self.limited,
+        }  # fmt: skip
 
-def make_quote(folder: Path, settings: Settings, *, workers: int) -> Quote:
-    """Fit the pilot of a folder and weigh the penalties; reads only."""
-    from thrifty.campaign import plan as planning
-    from thrifty.campaign.budget import Budget, Price
-    from thrifty.campaign.planner import cost_kind, unit_of
-    from thrifty.store.read import read_table
-    from thrifty.store.store import Store
-    from thrifty.tradeoff import tradeoff
+    def __str__(self) -> str:
+        facts = [f"{label:<9} {text}" for label, text in self.facts()]
+        return "\n".join([*facts, "", self.table_text(), self.advice(), self.total_text()])
 
-    store = Store.open(folder, readonly=True)
-    try:
-        stored, runs = store.settings(), read_table(store, dim=settings.prior.dim, outputs=False)
-        totals = store.totals()
-    finally:
-        store.close()
-    price = Price.read(settings.cost.price) if settings.cost.price else None
-    kind, scale = cost_kind(stored, price)
-    unit = unit_of({**stored, "price": None})
-    first = runs.index < int(stored.get("pilots", 0))
-    cost = runs.cost(kind)
-    usable = first & np.isin(runs.status, ("ok", "invalid")) & np.isfinite(cost)
-    fitted = planning.fit(runs.theta[usable], cost[usable], unit=unit)
-    proposal, _ = planning.choose(settings.prior, fitted, **settings.planned())
-    p_value = planning.self_check(proposal, seed=settings.plan.seed)
-    budget = Budget.read(settings.plan.budget, price=price, unit=settings.cost.unit) if settings.plan.budget else None
-    pilot = _pilot(runs, first, cost, budget=budget, totals=totals)
-    offered, chosen = _rows(tradeoff, settings, fitted, worthwhile=proposal is not None)
+    def facts(self) -> list[tuple[str, str]]:
+        """What the quote rests on: (label, sentence) of pilot, cost model and self-test."""
+        p, unit = self.pilot, self.unit
+        spread = f", each {_figure(p.low, unit)} to {_figure(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low else ""
+        plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
+        return [
+            ("pilot", f"{p.n} runs, {p.failed} failed, {_figure(p.spent, unit)} in all{spread}"),
+            ("cost", str(self.cost)),
+            ("self-test", f"weighted draws reproduce the prior: {plain}"),
+        ]
+
+    def table_text(self) -> str:
+        """The rows as aligned text."""
+        now = time.time()
+        header = ["penalty", "cost/run", "saved", "effective", "per effective run", "runs", "total", "ends about"]
+        header += ["price"] if self.price else []
+        body = []
+        for row in self.table:
+            cells = [row.label, _figure(row.cost, self.unit), _percent(row.saved), _percent(row.ess_fraction)]
+            cells += [_figure(row.cost_per_effective, self.unit), f"{self.runs(row):,}"]
+            cells += [_figure(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
+            cells += [f"{self.money_of(row):,.2f} {self.money}"] if self.price else []
+            body.append([*cells, self._remark(row)])
+        return align_columns([*header, ""], body)
+
+    def _remark(self, row: Row) -> str:
+        words = ["plain sampling"] if row.k == 0 else []
+        if row is self.table.best and row.product > 1.01:
+            words.append(f"best ({-row.saved_per_effective:+.0%})")
+        if row.product < POOR_PRODUCT:
+            words.append("not advised")
+        return ", ".join(words) + (" <- chosen" if row is self.chosen else "")
+
+    def advice(self) -> str:
+        """Say in a sentence or two what to do with it."""
+        best, chosen = self.table.best, self.chosen
+        if not self.table.worthwhile:
+            most = 1 - 1 / self.table.ceiling
+            return (
+                f"cost varies {self.table.cost_range:.2f}x over the prior: the best possible saving is {most:.1%}."
+                " Plain sampling is chosen; the campaign still gives you restarts, weights and checks."
+            )
+        if chosen.product < POOR_PRODUCT:
+            return (
+                f"{chosen.label} keeps {chosen.ess_fraction:.1%} effective runs: {self.n:,} count as"
+                f" {self.n * chosen.ess_fraction:,.0f}. Advised: {best.label}, which saves"
+                f" {best.saved_per_effective:.0%} per effective run."
+            )
+        if chosen is best or chosen.saved_per_effective > best.saved_per_effective - 0.01:
+            return (
+                f"{chosen.label} saves {chosen.saved:.0%} per run and {chosen.saved_per_effective:.0%} per effective"
+                f" run; no penalty can save more than {1 - 1 / self.table.ceiling:.0%}."
+            )
+        return (
+            f"{best.label} would save {best.saved_per_effective:.0%} per effective run,"
+            f" {chosen.label} saves {chosen.saved_per_effective:.0%}."
+        )
+
+    def total_text(self) -> str:
+        """Say what the chosen row takes in all, and what the budget pays for."""
+        row, runs = self.chosen, self.runs(self.chosen)
+        total, plain = _figure(runs * row.cost, self.unit), _figure(runs * self.table.prior_cost, self.unit)
+        budget = ""
+        if self.budget is not None:
+            enough = f"pays for {runs:,} of {self.n:,} runs" if self.limited else "is enough"
+            part = self.pilot.taken / self.budget.amount
+            budget = f", budget {self.budget.text} {enough} ({self.pilot.payers} took {part:.0%})"
+        effective = f"{runs * row.ess_fraction:,.0f} effective"
+        return f"for {runs:,} runs ({effective}): {total} (plain {plain}) with {self.workers} workers{budget}"
+
+
+def make_quote(
+    opened: OpenCampaign,
+    n: int | None,
+    budget: str | None,
+    *,
+    penalty: Any,
+    mixture: Any,
+    cost: Cost | None,
+    refit: bool,
+    workers: int,
+) -> Quote:
+    """Choose the proposal of a request and compare it with other penalties; nothing is changed."""
+    settings = opened.settings
+    proposed = Planner(opened).propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+    limit = settings.read_budget(budget)
+    table, chosen = _compare(opened, proposed, penalty=penalty, mixture=mixture)
+    priced = settings.price is not None and settings.cost != "reported"
     quote = Quote(
-        offered, chosen, fitted, p_value, pilot, budget, settings.plan.n or 0, False, workers, unit,
-        scale if price is not None and settings.cost.measure != "reported" else 0.0, price.unit if price else "",
-    )  # fmt: skip
-    return _checked(quote, settings)
-
-
-def _pilot(runs: Any, first: Any, cost: Any, *, budget: Budget | None, totals: dict[str, float]) -> Pilot:
-    done = first & runs.done
-    known = done & np.isfinite(cost) & np.isfinite(runs.wall)
-    spent = float(cost[known].sum())
-    measured = {"cpu": runs.cpu, "wall": runs.wall, "reported": runs.reported, "elapsed": runs.wall}
-    per_unit, taken = 1.0, 0.0
-    if budget is not None:
-        per_unit = float(np.nansum(measured[budget.of][known])) / max(spent, 1e-300) * budget.per_unit
-        taken = totals[budget.of] * budget.per_unit
-    positive = cost[known][cost[known] > 0]
-    low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
-    failed = int((done & (runs.status != "ok")).sum())
-    return Pilot(
-        int(done.sum()), failed, spent, low, high, float(runs.wall[known].sum()) / max(spent, 1e-300),
-        int(runs.done.sum()), taken, per_unit,
-    )  # fmt: skip
-
-
-def _rows(tradeoff: Any, settings: Settings, fitted: Any, *, worthwhile: bool) -> tuple[Tradeoff, Row]:
-    """The grid, with what the user asked for in it, and the row that will be used."""
-    asked, mixture = settings.plan.penalty, settings.plan.mixture
-    powers = sorted({*GRID, *([] if asked is None else [asked])})
-    mixtures = [] if mixture is False else [(0.0, 0.5, 1.0, 2.0) if mixture is True else mixture]
-    offered = tradeoff(settings.prior, fitted, powers=powers, mixtures=mixtures)
-    if mixtures:
-        return offered, offered[len(powers)]
-    k = (0.5 if worthwhile else 0.0) if asked is None else asked
-    return offered, next(row for row in offered if row.k == k)
-
-
-def _checked(quote: Quote, settings: Settings) -> Quote:
-    from dataclasses import replace
-
-    if quote.budget is None:
+        table=table,
+        chosen=chosen,
+        cost=proposed.cost,
+        p_value=proposed.p_value,
+        pilot=_pilot_figures(opened, limit),
+        budget=limit,
+        n=n or 0,
+        limited=False,
+        workers=workers,
+        unit=settings.measured_unit,
+        price=settings.cost_scale if priced else 0.0,
+        money=settings.unit if priced else "",
+    )
+    if limit is None:
         return quote
-    affordable = quote._affordable(quote.chosen)
+    affordable = quote.affordable(chosen)
     if affordable < 1:
         raise ConfigError(
-            f"budget {quote.budget.text!r} is below what {quote.pilot.payers} took already"
-            f" ({quote.budget.words(quote.pilot.taken)})",
+            f"budget {limit.text!r} is below what {quote.pilot.payers} took already ({limit.words(quote.pilot.taken)})",
             code="budget-too-small",
             fix="a larger budget, or a new folder with fewer pilots",
         )
-    asked = settings.plan.n
-    return replace(quote, limited=asked is not None and affordable < asked, n=asked or affordable)
+    return replace(quote, limited=n is not None and affordable < n, n=n or affordable)
 
 
-def quote_text(quote: Quote) -> str:
-    """The table, as shown."""
-    now = time.time()
-    header = ["penalty", "cost/run", "saved", "effective", "per effective run", "runs", "total", "ends about"]
-    header += ["price"] if quote.price else []
-    body = []
-    for row in quote.table:
-        cells = [row.label, figure(row.cost, quote.unit), share(row.saved), share(row.ess_fraction)]
-        cells += [figure(row.cost_per_effective, quote.unit), f"{quote.runs(row):,}"]
-        cells += [figure(quote.runs(row) * row.cost, quote.unit), when(now, quote.seconds(row))]
-        cells += [f"{quote.money_of(row):,.2f} {quote.money}"] if quote.price else []
-        body.append([*cells, _remark(quote, row)])
-    return table([*header, ""], body)
+def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture: Any) -> tuple[Tradeoff, Row]:
+    """Return the rows of all penalties, the request's among them, and the row that would be used."""
+    powers: list[float | Penalty] = list(POWERS)
+    asked = Power(0.5) if penalty is None else as_penalty(penalty)
+    k = asked.k if isinstance(asked, Power) else None
+    if proposed.proposal is not None and k not in powers:
+        powers = [*sorted([*POWERS, k])] if k is not None else [*POWERS, asked]
+    mixed = mixture is not None and mixture is not False
+    mixtures = [MIXED_POWERS if mixture is True else tuple(mixture or ())] if mixed else []
+    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures)
+    if proposed.proposal is None:
+        return table, table[powers.index(0.0)]
+    at = len(powers) if mixed else powers.index(asked if k is None else k)
+    chosen = row_of(proposed.proposal, table[at].label)
+    rows = (*table.rows[:at], chosen, *table.rows[at + 1 :])
+    return replace(table, rows=rows), chosen
 
 
-def _remark(quote: Quote, row: Row) -> str:
-    words = ["plain sampling"] if row.k == 0 else []
-    if row is quote.table.best and row.product > 1.01:
-        words.append(f"best ({-row.saved_per_effective:+.0%})")
-    if row.product < 0.9:
-        words.append("not advised")
-    return ", ".join(words) + (" <- chosen" if row is quote.chosen else "")
+def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
+    opened.judge_shapes()
+    runs, settings = opened.table.counted(), opened.settings
+    cost = runs.cost(settings.cost_kind)
+    pilots = [block.id for block in opened.store.blocks() if block.mode == "pilot"]
+    done = runs.done & np.isin(runs.block, pilots)
+    known = done & np.isfinite(cost) & np.isfinite(runs.wall)
+    spent = float(cost[known].sum())
+    per_unit, taken = 1.0, 0.0
+    if budget is not None:
+        measured = runs.wall if budget.of == "elapsed" else runs.cost(budget.of)
+        per_unit = float(np.nansum(measured[known])) / max(spent, 1e-300) * budget.per_unit
+        taken = opened.store.spent(budget.of) * budget.per_unit
+    positive = cost[known][cost[known] > 0]
+    low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
+    pace = float(runs.wall[known].sum()) / spent if spent > 0 else 1.0 if settings.measured_unit == "s" else math.nan
+    failed = int((done & runs.failed).sum())
+    return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
 
 
-def when(now: float, seconds: float) -> str:
-    """The time of day, with the date when it is another day."""
-    if not np.isfinite(seconds) or seconds > 3.2e9:
+def align_columns(header: list[str], body: list[list[str]]) -> str:
+    """Align a table as text: the first and the last column to the left, the others to the right."""
+    widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
+    last = len(header) - 1
+
+    def line(cells: list[str]) -> str:
+        aligned = [
+            cell.ljust(width) if i in (0, last) else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(aligned).rstrip()
+
+    return "\n".join(line(cells) for cells in [header, *body])
+
+
+def _figure(value: float, unit: str) -> str:
+    """Write a cost: times as minutes or hours, counts with three figures and thousands.
+
+    Example:
+        >>> _figure(776_543.2, "events"), _figure(0.0312, "eur"), _figure(5400, "s")
+        ('777,000 events', '0.0312 eur', '1.5 h')
+    """
+    if unit == "s" or not math.isfinite(value) or abs(value) < 1000:
+        return amount(value, unit)
+    return f"{float(f'{value:.3g}'):,.0f} {unit}"
+
+
+def _percent(value: float) -> str:
+    """Write a share in percent; a small one is not zero.
+
+    Example:
+        >>> _percent(0.331), _percent(0.0004)
+        ('33%', '<1%')
+    """
+    return "<1%" if 0 < value < 0.005 else f"{value:.0%}"
+
+
+def _clock_time(now: float, seconds: float) -> str:
+    """Write the time of day after some seconds, with the date when it is another day."""
+    if math.isnan(seconds):
+        return "unknown"
+    if seconds > MAX_SECONDS:
         return "never"
     end, today = time.localtime(now + seconds), time.localtime(now)
-    return time.strftime(
-        "%H:%M" if end.tm_yday == today.tm_yday and end.tm_year == today.tm_year else "%Y-%m-%d %H:%M", end
-    )
-
-
-def recommendation(quote: Quote) -> str:
-    """What to do with it, in a sentence or two."""
-    best, chosen = quote.table.best, quote.chosen
-    if not quote.table.worthwhile:
-        most = 1 - 1 / quote.table.ceiling
-        return (
-            f"cost varies {quote.table.cost_range:.2f}x over the prior: the best possible saving is {most:.1%}."
-            " Plain sampling it is; the campaign still gives you restarts, weights and checks."
-        )
-    if chosen.product < 0.9:
-        return (
-            f"{chosen.label} keeps {chosen.ess_fraction:.1%} effective runs: {quote.n:,} count as"
-            f" {quote.n * chosen.ess_fraction:,.0f}. Advised: {best.label}, which saves"
-            f" {best.saved_per_effective:.0%} per effective run."
-        )
-    if chosen is best or chosen.saved_per_effective > best.saved_per_effective - 0.01:
-        return (
-            f"{chosen.label} saves {chosen.saved:.0%} per run and {chosen.saved_per_effective:.0%} per effective run;"
-            f" no penalty can save more than {1 - 1 / quote.table.ceiling:.0%}."
-        )
-    return (
-        f"{best.label} would save {best.saved_per_effective:.0%} per effective run,"
-        f" {chosen.label} saves {chosen.saved_per_effective:.0%}."
-    )
+    same_day = end.tm_yday == today.tm_yday and end.tm_year == today.tm_year
+    return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", end)

@@ -1,24 +1,136 @@
-"""What a folder was made with, and whether it is what the user brings now."""
+"""What a campaign was made with: parsed once, compared with what the user passes now."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.budget import Budget, Price
 from thrifty.errors import ConfigError, ThriftyError
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
+from thrifty.runner.task import CostKind
 from thrifty.types import Array, Prior
 
-PROBES = 8  # prior draws, with their densities, that tell two priors apart
+PROBE_DRAWS = 8  # prior draws, with their densities, by which two priors are compared
+
+
+@dataclass(frozen=True)
+class CampaignSettings:
+    """The settings of a folder. Attributes with a default are set by the steps of the campaign.
+
+    Attributes:
+        seed: Of every draw and every run.
+        m: Realisations per draw.
+        cost: What the user asked to be measured: "cpu", "wall" or "reported".
+        price: Of a second of it, or None.
+        prior: Description of the prior, see `describe_prior`.
+        simulator: Its fingerprint.
+        reported_unit: Unit of reported costs, or "".
+        shape: Of one output, once the pilot is done.
+        pilots: Pilot runs that were asked for.
+        budget: The budget in force, as the user wrote it.
+        target: (part, n): with a budget, the number of runs asked for as well.
+        deterministic: Whether equal seeds have given equal outputs so far.
+        notes: Sentences for the status.
+        plans: Number of the part of each request, see `planner.request_key`.
+        cost_model: The cost model of the last plan, as plain numbers.
+        generations: The first block that a sequential method committed.
+        made_by, store_format: Version of thrifty that made the folder, and the format of its store.
+    """
+
+    seed: int
+    m: int
+    cost: CostKind
+    price: Price | None
+    prior: dict[str, Any]
+    simulator: dict[str, str]
+    reported_unit: str = ""
+    shape: tuple[int, ...] | None = None
+    pilots: int = 0
+    budget: str | None = None
+    target: tuple[int, int] | None = None
+    deterministic: bool = True
+    notes: tuple[str, ...] = ()
+    plans: dict[str, int] = field(default_factory=dict)
+    cost_model: dict[str, Any] | None = None
+    generations: int | None = None
+    made_by: str = "?"
+    store_format: str = "?"
+
+    @classmethod
+    def parse(cls, stored: dict[str, Any]) -> CampaignSettings:
+        """Read the settings of a store, whose types it has checked."""
+        given = {key: stored[key] for key in ("seed", "m", "cost", "prior", "simulator")}
+        given |= {key: stored[key] for key in ("pilots", "deterministic", "plans") if key in stored}
+        shape, target = stored.get("shape"), stored.get("target")
+        return cls(
+            **given,
+            price=Price.read(stored["price"]) if stored.get("price") else None,
+            reported_unit=stored.get("unit") or "",
+            shape=None if shape is None else tuple(shape),
+            target=None if target is None else (target[0], target[1]),
+            notes=tuple(stored.get("notes", ())),
+            budget=stored.get("budget"),
+            cost_model=stored.get("cost_model"),
+            generations=stored.get("generations"),
+            made_by=str(stored.get("thrifty", "?")),
+            store_format=str(stored.get("format", "?")),
+        )
+
+    @property
+    def cost_kind(self) -> CostKind:
+        """What is measured: with a price, what the price is for."""
+        return self.cost if self.price is None or self.cost == "reported" else self.price.of
+
+    @property
+    def cost_scale(self) -> float:
+        """What one measured unit costs: 1 without a price."""
+        return 1.0 if self.price is None or self.cost == "reported" else self.price.per_second
+
+    @property
+    def measured_unit(self) -> str:
+        """Unit of measured costs and of the cost model."""
+        return (self.reported_unit or "reported") if self.cost == "reported" else "s"
+
+    @property
+    def unit(self) -> str:
+        """Unit in which costs are shown."""
+        return self.measured_unit if self.price is None or self.cost == "reported" else self.price.unit
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Parameter names."""
+        return tuple(self.prior["names"])
+
+    def read_budget(self, text: str | None) -> Budget | None:
+        """Parse a budget in the units of this campaign."""
+        return None if text is None else Budget.read(text, price=self.price, unit=self.reported_unit)
+
+
+def check_settings(*, cost: str, m: int, seed: int) -> None:
+    """Refuse a kind of cost, a number of realisations or a seed that cannot be used."""
+    if cost not in ("cpu", "wall", "reported"):
+        raise ConfigError(f"cost = {cost!r}, expected 'cpu', 'wall' or 'reported'", code="bad-setting")
+    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
+        raise ConfigError(f"m = {m!r} realisations per draw, expected a whole number of at least 1", code="bad-setting")
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
+
+
+def check_count(n: object, what: str) -> None:
+    """Refuse a number of runs that is not a whole number above 0."""
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
+        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="bad-setting")
 
 
 def describe_prior(prior: Prior) -> dict[str, Any]:
-    """Names, bounds, and a few draws with their densities: plain numbers that identify a prior."""
+    """Describe a prior by plain numbers: names, bounds, and a few draws with their densities."""
     low, high = prior.bounds
-    theta = np.asarray(prior.sample(PROBES, np.random.default_rng(0)), dtype=np.float64)
+    theta = np.asarray(prior.sample(PROBE_DRAWS, np.random.default_rng(0)), dtype=np.float64)
     density = np.asarray(prior.log_prob(theta), dtype=np.float64)
     return {
         "names": list(prior.names),
@@ -30,8 +142,8 @@ def describe_prior(prior: Prior) -> dict[str, Any]:
     }
 
 
-def changed_prior(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What differs between two described priors, in words."""
+def _prior_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """List what differs between two described priors."""
     if old["names"] != new["names"]:
         return [f"parameters {', '.join(old['names'])} -> {', '.join(new['names'])}"]
     words = [
@@ -50,7 +162,7 @@ def changed_prior(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 def check_same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
     """Refuse a folder that was made with other settings."""
-    words = changed_prior(old["prior"], new["prior"])
+    words = _prior_differences(old["prior"], new["prior"])
     for key in ("seed", "m", "cost", "price", "unit"):
         if old.get(key) != new.get(key):
             words.append(f"{key} {old.get(key)} -> {new.get(key)}")
@@ -64,7 +176,7 @@ def check_same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 class StoredPrior:
-    """A prior without numbers, of a folder opened without it: its names and bounds, neither draws nor density."""
+    """A prior of which a folder holds only names and bounds, neither draws nor density."""
 
     def __init__(self, described: dict[str, Any]) -> None:
         self.names = tuple(str(name) for name in described["names"])
@@ -75,21 +187,21 @@ class StoredPrior:
         )
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Not possible: a folder holds no code."""
+        """Refuse: a folder holds no code."""
         raise ConfigError(
             "this folder was opened without its prior", code="read-only", fix="th.Campaign(folder, simulator, prior)"
         )
 
     def log_prob(self, theta: Any) -> Array:
-        """Not possible: a folder holds no code."""
+        """Refuse: a folder holds no code."""
         return self.sample(0, np.random.default_rng(0))
 
 
 def readable_prior(prior: Any, described: dict[str, Any]) -> Prior:
-    """The user's prior, or the one whose numbers the folder holds, or what it knows of another."""
+    """Return the user's prior, else the prior whose numbers the folder holds, else its names and bounds."""
     if prior is not None:
         return as_prior(prior)
     try:
         return prior_from_dict(described.get("recipe") or {})
-    except (ThriftyError, LookupError, TypeError, ValueError):  # not written as numbers, or by a hand of its own
+    except (ThriftyError, LookupError, TypeError, ValueError):  # a prior that cannot be written as numbers
         return StoredPrior(described)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.campaign.failures import finish_log_factor
-from thrifty.campaign.outcome_table import chosen_cost, columns, common_shape
-from thrifty.errors import CampaignError, ConfigError, warn
+from thrifty.campaign.settings import check_settings
+from thrifty.campaign.weighting import MAX_FAILED_MASS, limit_log_factor
+from thrifty.errors import CampaignError, warn
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
@@ -19,30 +19,28 @@ from thrifty.runner.progress import ProgressMode, Tally, watcher
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.simulator import bound, call_style
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
-from thrifty.runner.time_limits import TimeLimit, checked_limit, lazy_log_factor
+from thrifty.runner.time_limits import TimeLimit, checked_limit
+from thrifty.store.table import Table, common_shape
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array
-
-GATE = 0.01  # share of prior mass that may fail before the reader must know
 
 
 class Memory:
-    """The sink of `simulate`: a list."""
+    """Keeps outcomes in a list."""
 
     def __init__(self) -> None:
         self.outcomes: list[Outcome] = []
 
     def record(self, outcomes: Sequence[Outcome]) -> None:
-        """Keep them."""
+        """Keep outcomes."""
         self.outcomes += outcomes
 
     def flush(self, *, force: bool = False) -> int:
-        """In memory everything is as safe as it will be."""
+        """Return the number of outcomes; in memory there is nothing to commit."""
         return len(self.outcomes)
 
     def admit_through(self, last: int) -> None:
-        """Nothing to note."""
+        """Nothing to commit."""
 
 
 def simulate(
@@ -87,7 +85,7 @@ def simulate(
     limit = checked_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
     simulator = bound(simulator, draws.names)
-    call_style(simulator)  # a wrong signature is said before anything starts
+    call_style(simulator)  # refuses a wrong signature before anything starts
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
@@ -104,7 +102,7 @@ def simulate(
         ending = loop.run(interrupts)
     sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed)
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
-    return _reported(sims, loop, ending)
+    return _checked(sims, loop, ending)
 
 
 def _tally(draws: Draws, cost: CostKind) -> Tally:
@@ -113,35 +111,19 @@ def _tally(draws: Draws, cost: CostKind) -> Tally:
     return Tally(len(draws), price=lambda o: o.cost(cost), unit=unit, weight_of=lambda index: float(weights[index]))
 
 
-def check_settings(*, cost: str, m: int, seed: int) -> None:
-    """Settings shared by `simulate` and `Campaign`."""
-    if cost not in ("cpu", "wall", "reported"):
-        raise ConfigError(f"cost = {cost!r}, expected 'cpu', 'wall' or 'reported'", code="bad-setting")
-    if isinstance(m, bool) or not isinstance(m, int) or m < 1:
-        raise ConfigError(f"m = {m!r} realisations per draw, expected a whole number of at least 1", code="bad-setting")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
-
-
-def check_count(n: object, what: str) -> None:
-    """A number of runs."""
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="bad-setting")
-
-
 def assemble(
     draws: Draws, outcomes: Sequence[Outcome], *, limit: TimeLimit | None, cost: CostKind, m: int, seed: int
 ) -> Simulations:
-    """The table, with the weights that the time limit asks for."""
-    position = {index: index for index in range(len(draws))}
-    table = columns(outcomes, len(draws), shape=common_shape(outcomes), position=position)
-    log_weights = draws.log_weights + limit_log_factor(draws.theta, table, limit)
+    """Make the table from outcomes in any order, with the weights that the time limit asks for."""
+    table = Table.empty(len(draws), dim=draws.theta.shape[1], shape=common_shape(outcomes) or (1,))
+    table.theta = draws.theta
+    table.enter_all(outcomes, limit)
     return Simulations(
         theta=draws.theta,
-        x=table["x"],
-        log_weights=log_weights,
-        cost=chosen_cost(table, cost),
-        status=table["status"],
+        x=table.x,
+        log_weights=draws.log_weights + limit_log_factor(table),
+        cost=table.cost(cost),
+        status=table.status,
         m=m,
         names=draws.names,
         unit="s" if cost != "reported" else "reported",
@@ -149,21 +131,8 @@ def assemble(
     )
 
 
-def limit_log_factor(theta: Array, table: dict[str, np.ndarray], limit: TimeLimit | None) -> Array:
-    """What the policy on time-outs adds to the log weights (n,)."""
-    if limit is None or limit.on_timeout in ("extend", "stop"):
-        return np.zeros(len(theta))
-    ended = np.full(len(theta), limit.seconds)
-    if limit.on_timeout == "lazy":
-        return lazy_log_factor(table["status"], table["wall"], cut=table["cut"], limit=ended, share=limit.share)
-    late = table["status"] == "timeout"
-    if limit.on_timeout == "weight":
-        return finish_log_factor(theta, late)
-    return np.where(late, -np.inf, 0.0)  # restrict: outside the declared prior
-
-
-def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
-    """Say what the reader must know before the table is used."""
+def _checked(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
+    """Raise or warn about what the reader must know before the table is used."""
     if ending == "timeout" and loop.timed_out is not None:
         raise CampaignError(
             f"run {loop.timed_out.index} passed the time limit ({loop.timed_out.error}) and on_timeout is 'stop'",
@@ -175,7 +144,7 @@ def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
         raise all_failed_error(failed, loop.first_error)
     if loop.differing_index is not None:
         warn(not_deterministic(loop.differing_index), stacklevel=4)
-    if sims.failed_mass > GATE:
+    if sims.failed_mass > MAX_FAILED_MASS:
         causes = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         warn(
             f"{failed.total()} of {len(sims)} runs failed ({causes}): {100 * sims.failed_mass:.1f} % of prior mass."
@@ -186,7 +155,7 @@ def _reported(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
 
 
 def not_deterministic(index: int) -> str:
-    """The message when one index gave two different outputs."""
+    """Return the message for an index that gave two different outputs."""
     return (
         f"[ignores-seed] index {index} was run twice and gave two different outputs: the simulator ignores its seed."
         " Use the rng (or seed) passed in; until then a resumed campaign is not bit-identical"

@@ -1,4 +1,4 @@
-"""Where a campaign stands, read without the lock and without touching anything."""
+"""The state of a campaign, read without its lock and without changing anything."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.settings import CampaignSettings
+from thrifty.campaign.weighting import failed_mass
 from thrifty.runner.progress import amount
 from thrifty.runner.savings import Saved, saved
-from thrifty.store.read import Table
+from thrifty.store.table import Table
 from thrifty.types import Array
 
 
 @dataclass(frozen=True)
 class Status:
-    """A campaign at a glance; printing it says it in words.
+    """The state of a campaign; printing it shows it in words.
 
     Attributes:
         state: "empty", "pilot done", "planned", "running or stopped", "complete".
@@ -70,63 +72,48 @@ class Status:
 
 
 def make_status(
-    folder: str,
-    table: Table,
-    *,
-    cost: Array,
-    predicted: Array,
-    log_weights: Array,
-    settings: dict[str, Any],
-    elapsed: float,
-    unit: str,
+    folder: str, table: Table, log_weights: Array, settings: CampaignSettings, *, elapsed: float, withdrawn: int
 ) -> Status:
-    """Figures from a table read without outputs; `cost` and `predicted` (n,) are in `unit`."""
+    """Compute the figures from the rows that count and their log weights."""
     done = table.done
+    cost, predicted = (values * settings.cost_scale for values in (table.cost(settings.cost_kind), table.predicted))
     names, counts = np.unique(table.status, return_counts=True)
-    by_status = {str(name): int(count) for name, count in zip(names, counts, strict=True)}
-    failed = done & (table.status != "ok")
-    weights = np.exp(log_weights[done] - log_weights[done].max()) if _any_weight(log_weights[done]) else np.zeros(0)
-    mass = float(weights[failed[done]].sum() / weights.sum()) if len(weights) else 0.0
-    pilots = int(settings.get("pilots", 0))
     savings = _savings(table, cost, predicted, log_weights)
     n = max(int(np.isfinite(np.where(done, cost, predicted)).sum()), 1)
     return Status(
         folder=folder,
-        state=_state(len(done), int(done.sum()), pilots, table.withdrawn),
+        state=_state(len(done), int(done.sum()), settings.pilots, withdrawn),
         planned=len(done),
         done=int(done.sum()),
         pending=int((~done).sum()),
-        pilots=pilots,
-        failed=int(failed.sum()),
-        by_status=by_status,
-        failed_mass=mass,
+        pilots=settings.pilots,
+        failed=int(table.failed.sum()),
+        by_status={str(name): int(count) for name, count in zip(names, counts, strict=True)},
+        failed_mass=failed_mass(table, log_weights),
         spent=float(np.nansum(cost[done])),
         left=float(np.nansum(predicted[~done])),
-        unit=unit,
+        unit=settings.unit,
         elapsed=elapsed,
         saved=savings,
         ess_fraction=savings.effective / n if savings else 1.0,
-        not_admitted=table.withdrawn,
-        deterministic=bool(settings.get("deterministic", True)),
-        budget=str(settings.get("budget") or ""),
-        notes=tuple(settings.get("notes", ())),
+        not_admitted=withdrawn,
+        deterministic=settings.deterministic,
+        budget=settings.budget or "",
+        notes=settings.notes,
     )
 
 
 def _savings(table: Table, cost: Array, predicted: Array, log_weights: Array) -> Saved | None:
-    """What the whole plan saves: cost as measured where a run is done, as predicted where it is pending.
+    """What the whole plan saves: with measured cost where a run is done, with predicted cost where it is pending.
 
     Weights are those of the whole plan, so the mean over finished runs alone would be that of the cheap ones. Before a
-    run that is no pilot there is nothing to say.
+    run that is not a pilot has finished, nothing is known.
     """
     chosen = np.isfinite(table.predicted)  # drawn after a cost was known
-    if not _any_weight(log_weights[table.done]) or (chosen.any() and not (chosen & table.done).any()):
+    weighted = np.isfinite(log_weights[table.done]).any()
+    if not weighted or (chosen.any() and not (chosen & table.done).any()):
         return None
     return saved(np.where(table.done, cost, predicted), log_weights)
-
-
-def _any_weight(log_weights: Array) -> bool:
-    return bool(len(log_weights)) and bool(np.isfinite(log_weights).any())
 
 
 def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:

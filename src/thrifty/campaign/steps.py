@@ -1,143 +1,150 @@
-"""A folder with the prior and simulator it belongs to: what every step of a campaign needs, and methods of their own.
-
-`Campaign` puts steps together from it; so do sequential methods, which commit their own draws.
-
-One session of a campaign: pending runs in, the loop, recorded runs out, and what must be said afterwards.
-"""
+"""Running the runs of a campaign: pending rows in, the loop, recorded runs out, and what must be said afterwards."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from thrifty.campaign.budget import Budget, Price
-from thrifty.campaign.failures import describe_where
-from thrifty.campaign.fingerprint import changes, fingerprint
-from thrifty.campaign.planner import Planner, cost_kind, unit_of
-from thrifty.campaign.simulate import GATE, not_deterministic
-from thrifty.errors import CampaignError, ConfigError, SimulatorError, warn
+from thrifty.campaign.budget import Budget
+from thrifty.campaign.opened import OpenCampaign
+from thrifty.campaign.simulate import not_deterministic
+from thrifty.campaign.status import Status
+from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
+from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
 from thrifty.runner.progress import ProgressMode, Tally, watcher
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.task import CostKind, Engine, Job, Outcome
+from thrifty.runner.task import Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit
-from thrifty.store.lock import FolderLock
-from thrifty.store.read import Pending, Table, known_shape, limit_factor, pool_of, read_table
-from thrifty.store.store import Recorder, Store
-from thrifty.types import Array, Prior
+from thrifty.store.read import known_shape
+from thrifty.store.store import Recorder
+from thrifty.store.table import Pending
+
+MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
 
 
 @dataclass
 class Driver:
     """Drives runs through the loop into the store."""
 
-    store: Store
+    campaign: OpenCampaign
     simulator: Callable[..., Any]
     engine: Engine
-    settings: dict[str, Any]
-    limit: TimeLimit | None
-    progress: ProgressMode
-    kind: CostKind
-    scale: float
-    unit: str
-    weigh: Callable[[], tuple[Table, Array]]
     interrupts: Interrupts
+    limit: TimeLimit | None = None
+    progress: ProgressMode = "quiet"
     _loop: Loop | None = None
 
+    def run_planned(self, *, deadline: float | None, top_up: Callable[[Budget], bool]) -> Ending:
+        """Run everything that is planned; a budget that is not used up by its plan gets more draws by `top_up`."""
+        store, settings = self.campaign.store, self.campaign.settings
+        if not store.blocks():
+            raise CampaignError(
+                f"{store.folder} has no planned runs", code="no-runs-yet", fix="c.pilot(200), then c.plan(n=5000)"
+            )
+        budget = settings.read_budget(settings.budget)
+        target = settings.target if budget is not None else None
+        self._extend_timeouts()
+        while True:
+            pending = self.campaign.table.pending(store.blocks(), withdrawn=budget is not None, target=target)
+            before = 0.0 if budget is None else store.spent(budget.of)
+            ending = self.run(pending, budget=budget, deadline=deadline)
+            if ending != "done" or budget is None:
+                return ending
+            if len(pending) and store.spent(budget.of) == before and target is None:
+                raise SimulatorError(
+                    f"{len(pending):,} runs took nothing from the budget of {budget.text!r}",
+                    code="bad-cost",
+                    why="the budget would never be used up",
+                    fix="return th.Output(x, cost=...) with a cost above 0, or plan(n=...)",
+                )
+            if not top_up(budget):
+                return ending
+
     def run(
-        self,
-        pending: Pending,
-        *,
-        first: bool = False,
-        budget: Budget | None = None,
-        deadline: float | None = None,
+        self, pending: Pending, *, first: bool = False, budget: Budget | None = None, deadline: float | None = None
     ) -> Ending:
-        """Run until done, stopped or out of budget."""
-        if not len(pending.index):
+        """Run until done, stopped or out of budget; `first` runs end at once if all of them fail."""
+        if not len(pending):
             return "done"
+        store, settings = self.campaign.store, self.campaign.settings
         schedule = Schedule(
             pending.index,
             pending.theta,
             predicted=pending.predicted,
             must=pending.must,
             limit=self.limit,
-            seed=self.settings["seed"],
+            seed=settings.seed,
             probe=int(pending.index.min()) if first else None,
             history=self._history(pending),
         )
-        policy = None if self.limit is None else json.dumps(asdict(self.limit))
-        session = self.store.begin_session(type(self.engine).__name__)
-        recorder = Recorder(self.store, policy=policy, session=session, blocks=pending.blocks)
-        spend = budget.spent_on if budget is not None else lambda outcome: outcome.cpu
-        job = Job(self.simulator, self.settings["seed"], self.settings["m"], warm_up=True)
+        session = store.begin_session(type(self.engine).__name__)
+        table = self.campaign.table
         with watcher(self.progress, tally=self._tally(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
-                job,
+                Job(self.simulator, settings.seed, settings.m, warm_up=True),
                 schedule,
-                recorder,
+                Recorder(store, table, policy=self.limit, session=session, blocks=pending.blocks),
                 limit=self.limit,
                 gate=self._gate(schedule, budget, deadline),
                 watcher=watching,
-                price=spend,
+                price=budget.spent_on if budget is not None else lambda outcome: outcome.cpu,
                 fail_fast=first,
                 must_spend=budget is not None and budget.of != "elapsed",
-                spent=self._spent(budget),
-                predicted_price=budget.per_unit if budget is not None and budget.of == self.kind else 0.0,
+                spent=0.0 if budget is None else store.spent(budget.of) * budget.per_unit,
+                predicted_price=budget.per_unit if budget is not None and budget.of == settings.cost_kind else 0.0,
             )
             ending = self._loop.run(self.interrupts)
-        if self._loop.differing_index is not None and self.settings.get("deterministic", True):
-            self.store.put("deterministic", False)
+        table.assign(store.blocks())  # what was admitted meanwhile
+        if self._loop.differing_index is not None and settings.deterministic:
+            self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
 
-    def after_pilot(self, names: tuple[str, ...]) -> None:
-        """Freeze the shape of outputs, and refuse what cannot be learned from."""
+    def run_pilot(self) -> None:
+        """Run pending pilots, freeze the shape of outputs, and refuse outputs from which nothing can be learned."""
+        store = self.campaign.store
+        pilots = [block for block in store.blocks() if block.mode == "pilot"]
+        self.run(self.campaign.table.pending(pilots), first=True)
+        self.check_outputs()
+
+    def run_pending(self) -> None:
+        """Run everything that is committed by number, for a method that commits its own draws."""
+        is_first = self.campaign.settings.shape is None
+        blocks = [block for block in self.campaign.store.blocks() if block.mode in ("pilot", "n")]
+        self.run(self.campaign.table.pending(blocks), first=is_first)
+        if is_first:
+            self.check_outputs()
+
+    def check_outputs(self) -> None:
+        """Freeze the shape of outputs; refuse a simulator that always fails or always returns the same."""
         if self.interrupts.drain:
             return
-        table = read_table(self.store, dim=len(names))
-        done = table.status != "pending"
-        counts = Counter(table.status[done].tolist())
+        table, store = self.campaign.table, self.campaign.store
+        shape = known_shape(store, self.campaign.settings.shape)
+        table.judge_shapes(shape)
+        counts = Counter(table.status[table.done].tolist())
         if counts.total() and not counts["ok"] and not counts["timeout"]:
             raise all_failed_error(counts, self._loop.first_error if self._loop else "")
-        ok = table.status == "ok"
-        if ok.sum() >= 10 and np.ptp(table.x[ok].reshape(int(ok.sum()), -1), axis=0).max() == 0:
+        if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not store.outputs_vary(",".join(map(str, shape))):
             raise SimulatorError(
-                f"output is identical for all {int(ok.sum())} pilots",
+                f"output is identical for all {counts['ok']} pilots",
                 code="constant-output",
                 why="nothing can be learned from it",
                 fix="does the simulator read its parameters and its rng?",
             )
-        if "shape" not in self.settings and ok.any():
-            self.store.put("shape", list(known_shape(self.store)))
+        if self.campaign.settings.shape is None and counts["ok"]:
+            self.campaign.keep(shape=shape)
 
-    def extend_timeouts(self) -> None:
-        """Under "extend", earlier time-outs are pending again when the limit is now longer."""
-        if self.limit is None or self.limit.on_timeout != "extend":
-            return
-        table = read_table(self.store, dim=self.settings_dim, outputs=False)
-        again = (table.status == "timeout") & (table.cut < self.limit.seconds)
-        self.store.forget(table.index[again].tolist())
-
-    @property
-    def settings_dim(self) -> int:
-        """Number of parameters."""
-        return len(self.settings["prior"]["names"])
-
-    def finish(self, ending: Ending) -> None:
-        """What the reader must know at the end of a run."""
-        if self.interrupts.drain:
-            return
+    def finish(self, ending: Ending) -> Status:
+        """Return the status at the end of a run; raise or warn about what the reader must know."""
         late = self._loop.timed_out if self._loop is not None else None
         if ending == "timeout" and late is not None:
             raise CampaignError(
@@ -145,44 +152,47 @@ class Driver:
                 code="time-limit-passed",
                 fix="run() again with lazy, extend, restrict or weight, or a longer limit",
             )
-        table, log_weights = self.weigh()
-        failed = table.done & (table.status != "ok")
-        mass = failed_mass(log_weights, failed, table.done)
-        if mass > GATE:
-            where = describe_where(table.theta[table.done], failed[table.done], tuple(self.settings["prior"]["names"]))
+        status = self.campaign.status()
+        if status.failed_mass > MAX_FAILED_MASS:
             warn(
-                f"{int(failed.sum())} of {int(table.done.sum())} runs failed{', ' + where if where else ''}"
-                f" ({100 * mass:.1f} % of prior mass). The posterior is conditional on finishing.",
+                f"{failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)}"
+                f" ({100 * status.failed_mass:.1f} % of prior mass). The posterior is conditional on finishing.",
                 stacklevel=4,
             )
+        return status
+
+    def _extend_timeouts(self) -> None:
+        """Under "extend", make earlier time-outs pending again when the limit is now longer."""
+        if self.limit is None or self.limit.on_timeout != "extend":
+            return
+        table = self.campaign.table
+        again = (table.status == "timeout") & (table.time_limit < self.limit.seconds)
+        self.campaign.store.forget(table.index[again].tolist())
+        table.clear(again)
 
     def _history(self, pending: Pending) -> tuple[float, float]:
-        """Wall seconds and cost of the runs so far: what a predicted unit takes here."""
-        table, _ = self.weigh()
-        known = table.done & np.isfinite(table.wall) & np.isfinite(table.cost(self.kind))
-        units = table.cost(self.kind)[known] if np.isfinite(pending.predicted).all() else np.ones(int(known.sum()))
+        """Wall seconds and cost of the runs so far: how long a predicted unit takes here."""
+        table = self.campaign.table.counted()
+        cost = table.cost(self.campaign.settings.cost_kind)
+        known = table.done & np.isfinite(table.wall) & np.isfinite(cost)
+        units = cost[known] if np.isfinite(pending.predicted).all() else np.ones(int(known.sum()))
         return float(table.wall[known].sum()), float(units.sum())
-
-    def _spent(self, budget: Budget | None) -> float:
-        return 0.0 if budget is None else self.store.totals()[budget.of] * budget.per_unit
 
     def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gate:
         now, most, until, end, reserve = self.engine.clock(), np.inf, np.inf, np.inf, 0.0
         if budget is not None and budget.of == "elapsed":
-            until = now + budget.amount - self.store.totals()["elapsed"]
+            until = now + budget.amount - self.campaign.store.spent("elapsed")
         elif budget is not None:
             most = budget.amount
         if deadline is not None:
             end = now + deadline
-            reserve = (
-                reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.has_predictions else 0.0
-            )
+            reserve = reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.has_predictions else 0.0
         return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
-        table, log_weights = self.weigh()
-        done, planned = table.done, table.index
-        kind, scale = self.kind, self.scale
+        settings, log_weights = self.campaign.settings, self.campaign.log_weights()
+        table = self.campaign.table.counted()
+        done, planned, kind, scale = table.done, table.index, settings.cost_kind, settings.cost_scale
 
         def price(outcome: Outcome) -> float:
             return outcome.cost(kind) * scale
@@ -191,171 +201,12 @@ class Driver:
             row = int(np.searchsorted(planned, index))  # the table is in plan order
             return float(log_weights[row]) if row < len(planned) and planned[row] == index else np.nan
 
-        cost = table.cost(kind)[done] * scale
-        earlier = (cost, log_weights[done], table.status[done] != "ok")
-        ahead = (planned[~done], table.predicted[~done] * scale, log_weights[~done])
-        total = int(done.sum()) + len(pending.index)
-        shown = budget.amount if budget is not None and budget.of == kind else None
         return Tally(
-            total, price=price, unit=self.unit, weight_of=weight_of, earlier=earlier, ahead=ahead, budget=shown
+            int(done.sum()) + len(pending),
+            price=price,
+            unit=settings.unit,
+            weight_of=weight_of,
+            earlier=(table.cost(kind)[done] * scale, log_weights[done], table.failed[done]),
+            ahead=(planned[~done], table.predicted[~done] * scale, log_weights[~done]),
+            budget=budget.amount if budget is not None and budget.of == kind else None,
         )
-
-
-def failed_mass(log_weights: Array, failed: npt.NDArray[np.bool_], done: npt.NDArray[np.bool_]) -> float:
-    """Share of prior mass of the runs that failed."""
-    weights = log_weights[done]
-    if not len(weights) or not np.isfinite(weights).any():
-        return 0.0
-    weights = np.exp(weights - weights.max())
-    return float(weights[failed[done]].sum() / weights.sum())
-
-
-class Reading(NamedTuple):
-    """A campaign as it was read: rows, frozen proposals, settings, wall seconds of all drivers."""
-
-    table: Table
-    parts: dict[int, tuple[str, dict[str, Any]]]
-    settings: dict[str, Any]
-    elapsed: float
-
-
-@dataclass(frozen=True)
-class Session:
-    """Opens the folder for reading or, under its lock, for writing, and makes the parts that work on it.
-
-    Attributes:
-        folder: Of the campaign.
-        prior: Of its parameters.
-        simulator: None for a campaign that is only read.
-        price: Of a unit of cost, if any.
-        accept_changed: Whether a simulator that changed may go on.
-    """
-
-    folder: Path
-    prior: Prior
-    simulator: Callable[..., Any] | None
-    price: Price | None
-    accept_changed: bool = False
-
-    def read(self, *, outputs: bool = True) -> Reading:
-        """Everything there is, checked; nothing is changed or locked."""
-        store, settings = self.reading()
-        with closing(store):
-            table = read_table(store, dim=self.prior.dim, outputs=outputs)
-            return Reading(table, store.parts(), settings, store.totals()["elapsed"])
-
-    def reading(self) -> tuple[Store, dict[str, Any]]:
-        """The store, to be closed by the caller, and its settings."""
-        store = Store.open(self.folder, readonly=True)
-        return store, store.settings()
-
-    def settings(self) -> dict[str, Any]:
-        """Read the settings of the campaign."""
-        store, settings = self.reading()
-        store.close()
-        return settings
-
-    @contextmanager
-    def writing(self) -> Iterator[tuple[Store, dict[str, Any]]]:
-        """The store and its settings, under the folder's lock."""
-        with FolderLock(self.folder):
-            store = Store.open(self.folder)
-            with closing(store):
-                yield store, store.settings()
-
-    def planner(self, store: Store, settings: dict[str, Any]) -> Planner:
-        """What commits draws."""
-        return Planner(store, self.prior, settings, self.price)
-
-    def driver(
-        self, store: Store, interrupts: Interrupts, *, engine: Engine, limit: TimeLimit | None, progress: ProgressMode
-    ) -> Driver:
-        """What runs them."""
-        assert self.simulator is not None, "check_simulator comes first"
-        settings = store.settings()
-        kind, scale = cost_kind(settings, self.price)
-
-        def weigh() -> tuple[Table, Array]:
-            table = read_table(store, dim=self.prior.dim, outputs=False)
-            return table, self.weights(table, store.parts())
-
-        return Driver(
-            store, self.simulator, engine, settings=settings, limit=limit, progress=progress, kind=kind, scale=scale,
-            unit=unit_of(settings), weigh=weigh, interrupts=interrupts,
-        )  # fmt: skip
-
-    def run_planned(self, store: Store, settings: dict[str, Any], driver: Driver, *, deadline: float | None) -> Ending:
-        """Run what is planned; a budget that outlasts its plan gets more draws."""
-        if not store.blocks():
-            raise CampaignError(
-                f"{self.folder} has no planned runs", code="no-runs-yet", fix="c.pilot(200), then c.plan(n=5000)"
-            )
-        planner = self.planner(store, settings)
-        budget = planner.budget(settings.get("budget"))
-        driver.extend_timeouts()
-        while True:
-            modes = ("pilot", "n", "budget")
-            target = settings.get("target")
-            pending = Pending.of(
-                store, self.prior.dim, modes=modes, withdrawn=budget is not None, target=target if budget else None
-            )
-            before = None if budget is None else store.totals()[budget.of]
-            ending = driver.run(pending, budget=budget, deadline=deadline)
-            if ending != "done" or budget is None:
-                return ending
-            if len(pending.index) and store.totals()[budget.of] == before and target is None:
-                raise SimulatorError(
-                    f"{len(pending.index):,} runs took nothing from the budget of {budget.text!r}",
-                    code="bad-cost",
-                    why="the budget would never be used up",
-                    fix="return th.Output(x, cost=...) with a cost above 0, or plan(n=...)",
-                )
-            if not planner.top_up(budget):
-                return ending
-
-    def run_pending(self, store: Store, interrupts: Interrupts, engine: Engine) -> None:
-        """Run what is committed by number and pending, for a method that commits its own draws."""
-        settings = store.settings()
-        is_first = settings.get("shape") is None
-        pending = Pending.of(store, self.prior.dim, modes=("pilot", "n"))
-        if len(pending.index):
-            self.check_simulator(store, settings)
-        driver = self.driver(store, interrupts, engine=engine, limit=None, progress="quiet")
-        driver.run(pending, first=is_first)
-        if is_first:
-            driver.after_pilot(self.prior.names)
-
-    def weights(self, table: Table, parts: dict[int, Any]) -> Array:
-        """Log weights of the pool, with what policies on time-outs add (n,)."""
-        if not len(table.index):
-            return np.empty(0)
-        return pool_of(table, parts, self.prior).log_weight(table.theta) + limit_factor(table)
-
-    def check_simulator(self, store: Store, settings: dict[str, Any]) -> None:
-        """Refuse to run a simulator that is missing, or other than the one the campaign began with."""
-        if self.simulator is None:
-            raise ConfigError(
-                "this campaign was opened to read", code="read-only", fix="th.Campaign(folder, simulator, prior)"
-            )
-        now = fingerprint(self.simulator)
-        changed = changes(settings["simulator"], self.simulator)
-        if not changed or not store.totals()["done"]:
-            store.put("simulator", now)
-            return
-        if not self.accept_changed:
-            raise CampaignError(
-                f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
-                code="simulator-changed",
-                why="mixing versions mixes models",
-                fix="use a new folder, or accept_changed=True (recorded in the folder)",
-            )
-        notes = [*settings.get("notes", []), f"simulator changed and accepted: {'; '.join(changed[:5])}"]
-        store.put("notes", notes)
-        store.put("simulator", now)
-
-    def stop_if_asked(self, interrupts: Interrupts) -> None:
-        """Raise what a signal asked for, now that the store is closed and the lock released."""
-        store, _ = self.reading()
-        done = int(store.totals()["done"])
-        store.close()
-        interrupts.raise_if_caught(f"stopped. {done:,} runs are safe on disk. Calling again continues.")

@@ -1,4 +1,9 @@
-"""The table that inference sees, or the reason why it would mislead."""
+"""Weights of a campaign's rows, and the table that inference sees, or the reason why it would mislead.
+
+Weights are a pure function of theta and the frozen proposals: a pool of n_j draws from proposal j counts as drawn from
+sum_j (n_j/n) q_j (the balance heuristic). The pilot is the part drawn from the prior. A time limit adds a factor of its
+own, by the rule under which each run was made.
+"""
 
 from __future__ import annotations
 
@@ -6,78 +11,133 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from thrifty.campaign.failures import describe_where
-from thrifty.campaign.steps import failed_mass
+from thrifty.campaign.failures import describe_where, finish_log_factor
+from thrifty.campaign.settings import CampaignSettings
 from thrifty.errors import CampaignError, QualityGateError, warn
-from thrifty.proposals import Pool
+from thrifty.proposals import Pool, weighting_from_dict
 from thrifty.runner.progress import amount
-from thrifty.store.read import Table, limit_factor
+from thrifty.runner.time_limits import lazy_log_factor
+from thrifty.store.table import Table
+from thrifty.store.validate import Part, reject_malformed
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array
+from thrifty.types import Array, Prior
+
+MAX_FAILED_MASS = 0.01  # share of prior mass that may fail before the reader must know
+
+
+def proposal_of(part: Part, prior: Prior) -> Any:
+    """Return the prior, or the proposal whose numbers a part holds."""
+    return prior if part.kind == "prior" else weighting_from_dict(part.recipe, prior)
+
+
+def pool_of(table: Table, parts: dict[int, Part], prior: Prior) -> Pool:
+    """Return the pool from which the rows of a table were drawn."""
+    counts = np.bincount(table.part, minlength=1)
+    used = [(int(counts[number]), part) for number, part in parts.items() if number < len(counts) and counts[number]]
+    with reject_malformed(None, "a frozen proposal"):
+        pool = Pool(tuple((count, proposal_of(part, prior)) for count, part in used), prior)
+        pool.log_weight(table.theta[:1])
+    return pool
+
+
+def limit_log_factor(table: Table) -> Array:
+    """What time limits add to the log weights (n,), each run under the rule with which it was made."""
+    factor = np.zeros(len(table))
+    for number, rule in enumerate(table.policies):
+        rows = table.policy == number
+        late = table.status[rows] == "timeout"
+        if rule.on_timeout == "lazy":
+            limit = np.full(rows.sum(), rule.seconds)
+            factor[rows] = lazy_log_factor(
+                table.status[rows], table.wall[rows], cut=table.time_limit[rows], limit=limit, share=rule.share
+            )
+        elif rule.on_timeout == "weight":
+            factor[rows] = finish_log_factor(table.theta[rows], late)
+        elif rule.on_timeout == "restrict":  # outside the declared prior
+            factor[rows] = np.where(late, -np.inf, 0.0)
+    return factor
+
+
+def failed_mass(table: Table, log_weights: Array) -> float:
+    """Share of prior mass of the finished runs that failed."""
+    return mass_of(table.failed[table.done], log_weights[table.done])
+
+
+def mass_of(chosen: npt.NDArray[np.bool_], log_weights: Array) -> float:
+    """Share of the weight (n,) that chosen rows (n,) hold; 0 where no row has any weight."""
+    if not np.isfinite(log_weights).any():
+        return 0.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights[chosen].sum() / weights.sum())
 
 
 def to_simulations(
     table: Table,
-    pool: Pool | None,
-    settings: dict[str, Any],
+    parts: dict[int, Part],
+    prior: Prior,
+    settings: CampaignSettings,
     *,
-    cost: Array,
-    predicted: Array,
-    unit: str,
-    names: tuple[str, ...],
     allow_incomplete: bool,
     max_failed: float,
 ) -> Simulations:
-    """`Simulations` from a read table; refuses missing runs and too much failed prior mass."""
-    if pool is None or not table.done.any():
+    """Make `Simulations` from rows with outputs; refuse missing runs and too much failed prior mass."""
+    if not table.done.any():
         raise CampaignError("no run has finished yet", code="no-runs-yet", fix="c.pilot(200), c.plan(n=5000), c.run()")
-    _check_complete(table, predicted, unit=unit, allow_incomplete=allow_incomplete)
-    factor = limit_factor(table)
+    _check_complete(table, settings, allow_incomplete=allow_incomplete)
+    pool, factor = pool_of(table, parts, prior), limit_log_factor(table)
     log_weights = pool.log_weight(table.theta) + factor
-    _check_failures(table, log_weights, names=names, max_failed=max_failed)
+    _check_failures(table, log_weights, names=prior.names, max_failed=max_failed)
     return Simulations(
         theta=table.theta,
         x=table.x,
         log_weights=log_weights,
-        cost=cost,
+        cost=table.cost(settings.cost_kind) * settings.cost_scale,
         status=table.status,
         index=table.index,
-        m=int(settings["m"]),
-        names=names,
-        unit=unit,
+        m=settings.m,
+        names=prior.names,
+        unit=settings.unit,
         proposal=pool if not factor.any() else None,
     )
 
 
-def _check_complete(table: Table, predicted: Array, *, unit: str, allow_incomplete: bool) -> None:
+def _check_complete(table: Table, settings: CampaignSettings, *, allow_incomplete: bool) -> None:
     missing = ~table.done
     if not missing.any():
         return
-    predicted = predicted[missing]
-    size = f" ({amount(float(np.nansum(predicted)), unit)} predicted)" if np.isfinite(predicted).any() else ""
+    predicted = table.predicted[missing] * settings.cost_scale
+    known = np.isfinite(predicted).any()
+    size = f" ({amount(float(np.nansum(predicted)), settings.unit)} predicted)" if known else ""
     if not allow_incomplete:
         raise CampaignError(
             f"{int(missing.sum()):,} planned runs{size} are missing",
             code="unfinished-runs",
-            why="what finished first is cheaper than the rest: the posterior would be biased towards cheap parameters",
-            fix="c.run() finishes them; simulations(allow_incomplete=True) shows what there is",
+            why="runs that finish first are cheaper than the others: the posterior would be biased towards cheap"
+            " parameters",
+            fix="c.run() finishes them; simulations(allow_incomplete=True) returns the finished ones",
         )
-    warn(f"{int(missing.sum()):,} planned runs{size} are missing: cheap parameters are favoured", stacklevel=4)
+    warn(f"{int(missing.sum()):,} planned runs{size} are missing: cheap parameters are favoured", stacklevel=5)
 
 
 def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...], max_failed: float) -> None:
-    failed = table.done & (table.status != "ok")
-    mass = failed_mass(log_weights, failed, table.done)
+    mass = failed_mass(table, log_weights)
     if mass <= max_failed:
         return
-    causes = Counter(table.status[failed].tolist())
-    words = ", ".join(f"{count} {status}" for status, count in sorted(causes.items()))
-    where = describe_where(table.theta[table.done], failed[table.done], names)
     raise QualityGateError(
-        f"{int(failed.sum()):,} of {int(table.done.sum()):,} runs failed ({words})"
-        f"{', ' + where if where else ''}: {100 * mass:.1f} % of prior mass, more than {100 * max_failed:g} %",
+        f"{failures_in_words(table, names, causes=True)}: {100 * mass:.1f} % of prior mass,"
+        f" more than {100 * max_failed:g} %",
         code="too-many-failures",
         why="the posterior would be conditional on finishing",
-        fix=f"mend the simulator, or accept it: simulations(max_failed={max(0.05, round(1.2 * mass, 2)):g})",
+        fix=f"repair the simulator, or accept it: simulations(max_failed={max(0.05, round(1.2 * mass, 2)):g})",
     )
+
+
+def failures_in_words(table: Table, names: tuple[str, ...], *, causes: bool = False) -> str:
+    """Say how many runs failed, on request with their causes, and where in the space of parameters."""
+    done, failed = table.done, table.failed
+    counts = Counter(table.status[failed].tolist())
+    listed = f" ({', '.join(f'{count} {status}' for status, count in sorted(counts.items()))})" if causes else ""
+    where = describe_where(table.theta[done], failed[done], names)
+    return f"{int(failed.sum()):,} of {int(done.sum()):,} runs failed{listed}{', ' + where if where else ''}"

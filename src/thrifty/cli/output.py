@@ -97,45 +97,6 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
 
 
-def figure(value: float, unit: str) -> str:
-    """A cost for people: times as minutes or hours, counts with three figures and thousands.
-
-    Example:
-        >>> figure(776_543.2, "events"), figure(0.0312, "eur"), figure(5400, "s")
-        ('777,000 events', '0.0312 eur', '1.5 h')
-    """
-    from thrifty.runner.progress import amount
-
-    if unit == "s" or not math.isfinite(value) or abs(value) < 1000:
-        return amount(value, unit)
-    return f"{float(f'{value:.3g}'):,.0f} {unit}"
-
-
-def share(value: float) -> str:
-    """A share in percent; a small one is not nothing.
-
-    Example:
-        >>> share(0.331), share(0.0004)
-        ('33%', '<1%')
-    """
-    return "<1%" if 0 < value < 0.005 else f"{value:.0%}"
-
-
-def table(header: list[str], body: list[list[str]]) -> str:
-    """Columns aligned: the first to the left, numbers to the right, a last remark to the left."""
-    widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
-    last = len(header) - 1
-
-    def line(cells: list[str]) -> str:
-        left = [
-            cell.ljust(w) if i in (0, last) else cell.rjust(w)
-            for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(left).rstrip()
-
-    return "\n".join(line(cells) for cells in [header, *body])
-
-
 def clean(text: str) -> str:
     r"""Text without control characters: words of files and simulators must not drive the terminal.
 

@@ -188,12 +188,12 @@ def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed
 
 def _check_unchanged(folder: Path, simulator: Any) -> None:
     """Refuse a simulator that changed since the first run, before anything is planned for it."""
-    from thrifty.campaign.fingerprint import changes
+    from thrifty.campaign.fingerprint import differences, fingerprint
     from thrifty.store.store import Store
 
     store = Store.open(folder, readonly=True)
     try:
-        changed = changes(store.settings()["simulator"], simulator) if store.totals()["done"] else []
+        changed = differences(store.settings()["simulator"], fingerprint(simulator)) if store.has_runs() else []
     finally:
         store.close()
     if changed:

@@ -15,17 +15,18 @@ import numpy.typing as npt
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.failures import FailureMap, FinishModel
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
-from thrifty.campaign.planner import cost_kind, unit_of
-from thrifty.campaign.settings import StoredPrior
+from thrifty.campaign.settings import CampaignSettings, StoredPrior
 from thrifty.campaign.status import Status, make_status
+from thrifty.campaign.weighting import limit_log_factor, pool_of
 from thrifty.costs import FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.report.content import clean, labels
-from thrifty.store.read import Table, limit_factor, pool_of, read_table
 from thrifty.store.rows import RUNS
 from thrifty.store.store import Store
+from thrifty.store.table import Table
+from thrifty.store.validate import Block, Part
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff, tradeoff
 from thrifty.types import Array, Penalty, Prior
@@ -77,14 +78,14 @@ class Facts:
     """
 
     folder: Path
-    settings: dict[str, Any]
+    settings: CampaignSettings
     status: Status
     table: Table
     log_weights: Array
     cost: Array
     pilot: np.ndarray
-    parts: dict[int, tuple[str, dict[str, Any]]]
-    blocks: list[dict[str, Any]]
+    parts: dict[int, Part]
+    blocks: list[Block]
     sessions: list[Session]
     stamps: Stamps
     prior: Prior
@@ -128,7 +129,7 @@ class Facts:
     @cached_property
     def part(self) -> int | None:
         """Number of the latest planned part, None while there is no plan."""
-        planned = [block["part"] for block in self.blocks if block["mode"] != "pilot"]
+        planned = [block.part for block in self.blocks if block.mode != "pilot"]
         return planned[-1] if planned else None
 
     @property
@@ -140,10 +141,10 @@ class Facts:
     def model(self) -> FittedCost | None:
         """The cost model of the latest plan; before a plan, that of the pilot; None while there are too few pilots."""
         if self.part is not None:
-            recipe = self.parts[self.part][1]
+            recipe = self.parts[self.part].recipe
             if isinstance(recipe.get("cost"), dict):
                 return cost_from_dict(recipe["cost"])
-        kept = self.settings.get("cost_model")
+        kept = self.settings.cost_model
         if isinstance(kept, dict):
             return cost_from_dict(kept)
         usable = np.isin(self.table.status, ("ok", "invalid")) & np.isfinite(self.cost) & (self.cost > 0)
@@ -154,9 +155,9 @@ class Facts:
     @cached_property
     def proposal(self) -> CostAware | None:
         """The cost-aware proposal of the latest plan; None for plain sampling and for generations of SMC."""
-        if self.part is None or self.parts[self.part][0] != "cost_aware" or not self.knows_prior:
+        if self.part is None or self.parts[self.part].kind != "cost_aware" or not self.knows_prior:
             return None
-        made = weighting_from_dict(self.parts[self.part][1], self.prior)
+        made = weighting_from_dict(self.parts[self.part].recipe, self.prior)
         return made if isinstance(made, CostAware) else None
 
     @cached_property
@@ -184,7 +185,7 @@ class Facts:
         return Simulations(
             theta=self.table.theta[done], x=self.table.x[done], log_weights=self.log_weights[done],
             cost=self.cost[done], status=self.table.status[done], index=self.table.index[done],
-            m=int(self.settings["m"]), unit=self.unit,
+            m=self.settings.m, unit=self.unit,
         )  # fmt: skip
 
     @cached_property
@@ -213,37 +214,30 @@ def gather(folder: Path) -> Facts:
 
 def _gathered(folder: Path) -> Facts:
     campaign = Campaign.open(folder)
-    store = Store.open(folder, readonly=True)
-    try:
-        settings = store.settings()
-        table = read_table(store, dim=campaign.prior.dim)
-        parts, blocks, elapsed = store.parts(), store.blocks(), store.totals()["elapsed"]
-        sessions, stamps = _sessions(store), _stamps(store)
-    finally:
-        store.close()
-    kind, scale = cost_kind(settings, campaign.price)
-    cost = table.cost(kind) * scale
+    with campaign.session.reading() as opened:
+        settings, parts, blocks = opened.settings, opened.parts, opened.store.blocks()
+        table, planned = opened.table_with_outputs(), opened.store.planned()
+        elapsed = opened.store.spent("elapsed")
+        sessions, stamps = _sessions(opened.store), _stamps(opened.store)
+    cost = table.cost(settings.cost_kind) * settings.cost_scale
     weights = np.empty(0)
-    if len(table.index):
-        weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_factor(table)
-    pilots = [range(b["first"], b["first"] + b["n"]) for b in blocks if b["mode"] == "pilot"]
+    if len(table):
+        weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_log_factor(table)
+    pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,
         settings=settings,
-        status=make_status(
-            str(folder), table, cost=cost, predicted=table.predicted * scale, log_weights=weights, settings=settings,
-            elapsed=elapsed, unit=unit_of(settings),
-        ),
+        status=make_status(str(folder), table, weights, settings, elapsed=elapsed, withdrawn=planned - len(table)),
         table=table,
         log_weights=weights,
         cost=cost,
-        pilot=np.array([any(index in run for run in pilots) for index in table.index.tolist()], dtype=bool),
+        pilot=np.isin(table.block, pilots),
         parts=parts,
         blocks=blocks,
         sessions=sessions,
         stamps=stamps,
         prior=campaign.prior,
-        scale=scale,
+        scale=settings.cost_scale,
     )  # fmt: skip
 
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from thrifty.campaign.outcome_table import table_hash
 from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
 from thrifty.report.content import Section, clean
@@ -22,6 +21,7 @@ from thrifty.report.gather import Facts, gather
 from thrifty.report.headline import judge
 from thrifty.report.results import Result
 from thrifty.report.svg import picture
+from thrifty.tables.simulations import table_hash
 from thrifty.version import __version__
 
 REFRESH = 30  # seconds between reloads of a live report

@@ -124,13 +124,13 @@ def proposal_section(facts: Facts) -> Section:
         return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     if not facts.knows_prior:
         return Section(key, title, notes=[_NO_PRIOR])
-    kind = facts.parts[facts.part][0]
+    kind = facts.parts[facts.part].kind
     if facts.proposal is None and kind != "prior":
         words = f"The latest draws are a generation of a method that steers its own runs ({clean(kind, 30)})."
         return Section(key, title, [words, "Its draws are weighted with all others of the pool."])
     if facts.proposal is None:
         return Section(key, title, ["Plain sampling was chosen: draws follow the prior and need no weights."])
-    p_value = self_check(facts.proposal, seed=int(facts.settings["seed"]))
+    p_value = self_check(facts.proposal, seed=facts.settings.seed)
     lead = [
         "Draws lean towards cheap parameters; with their weights they must lie on the prior again. The self-check"
         f" compares 50,000 weighted draws with the prior: p = {p_value:.2g} (a plan below 1e-6 is refused).",

@@ -113,24 +113,20 @@ def provenance_section(facts: Facts, digest: str, command: str | None) -> Sectio
     rows: list[list[str]] = [
         ["folder", clean(facts.folder)],
         ["command", clean(command) if command else "written from Python: thrifty.report.write"],
-        ["seed", clean(settings["seed"], 40)],
-        ["prior", _prior(settings["prior"])],
-        ["cost", f"{clean(settings['cost'], 20)}, unit {facts.unit}; {clean(settings['m'], 9)} realisation(s) a run"],
-        ["simulator", _simulator(settings.get("simulator"))],
+        ["seed", clean(settings.seed, 40)],
+        ["prior", _prior(settings.prior)],
+        ["cost", f"{clean(settings.cost, 20)}, unit {facts.unit}; {clean(settings.m, 9)} realisation(s) a run"],
+        ["simulator", _simulator(settings.simulator)],
         ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs of one seed differed"],
         ["table hash", digest or "no complete table yet"],
         ["plans", _plans(facts)],
-        ["begun with", f"thrifty {_kept(settings, 'thrifty')}, store format {_kept(settings, 'format')}"],
+        ["begun with", f"thrifty {clean(settings.made_by, 20)}, store format {clean(settings.store_format, 20)}"],
         ["this report", f"thrifty {__version__}, Python {platform.python_version()}, {sys.platform}; {_versions()}"],
     ]  # fmt: skip
     notes = [f"Note of the campaign: {clean(note)}" for note in facts.status.notes]
     words = f"Please cite the paper whose method this is, and thrifty {__version__}: {CITATION}"
     grid = Grid(["", ""], rows, words=2)
     return Section("provenance", "Provenance", [words], tables=[grid], notes=notes)
-
-
-def _kept(settings: dict[str, Any], key: str) -> str:
-    return clean(settings.get(key, "?"), 20)
 
 
 def _prior(described: dict[str, Any]) -> str:
@@ -148,9 +144,9 @@ def _simulator(parts: Any) -> str:
 
 
 def _plans(facts: Facts) -> str:
-    planned = [block for block in facts.blocks if block["mode"] != "pilot"]
+    planned = [block for block in facts.blocks if block.mode != "pilot"]
     words = [f"{facts.status.pilots:,} pilots"] if facts.status.pilots else []
-    words += [f"{block['n']:,} draws of part {block['part']} ({clean(block['mode'], 10)})" for block in planned[:6]]
+    words += [f"{block.n:,} draws of part {block.part} ({clean(block.mode, 10)})" for block in planned[:6]]
     words += [f"budget {clean(facts.status.budget, 40)}"] if facts.status.budget else []
     return ", ".join(words) or "none yet"
 

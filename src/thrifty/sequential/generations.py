@@ -19,17 +19,18 @@ from typing import Any, Protocol
 import numpy as np
 
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.planner import cost_kind, unit_of
+from thrifty.campaign.opened import OpenCampaign, raise_interrupted
+from thrifty.campaign.planner import Planner
+from thrifty.campaign.steps import Driver
+from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, DataError
-from thrifty.proposals import weighting_from_dict
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
+from thrifty.store.validate import Block
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-
-FIRST_BLOCK = "generations"  # setting: number of the first block of generations; earlier ones are pilot and plan
 
 
 class Generations(Protocol):
@@ -125,65 +126,60 @@ class CampaignGenerations:
 
     def read_earlier(self) -> list[tuple[Any, Simulations]]:
         """Return (proposal, simulations) of pilot and plan blocks, their pending runs run first."""
-        session, prior = self.campaign.session, self.campaign.prior
-        with Interrupts() as interrupts, session.writing() as (store, settings):
-            if FIRST_BLOCK not in settings:
-                store.put(FIRST_BLOCK, len(store.blocks()))
-            self._block = int(store.settings()[FIRST_BLOCK])
-            blocks = [block for block in store.blocks()[: self._block] if block["admitted"]]
-            parts = store.parts()
+        session = self.campaign.session
+        with Interrupts() as interrupts, session.writing() as opened:
+            if opened.settings.generations is None:  # the blocks so far are pilot and plan
+                opened.keep(generations=len(opened.store.blocks()))
+            self._block = int(opened.settings.generations or 0)
+            blocks = [block for block in opened.store.blocks()[: self._block] if block.admitted]
             if blocks:
-                session.run_pending(store, interrupts, self.engine)
-        if interrupts.drain:
-            session.stop_if_asked(interrupts)  # raises what the signal asked for
-        recipes = [parts[block["part"]] for block in blocks]
-        proposals = [prior if kind == "prior" else weighting_from_dict(recipe, prior) for kind, recipe in recipes]
-        return [(proposal, self._read(block)) for proposal, block in zip(proposals, blocks, strict=True)]
+                Driver(opened, session.checked_simulator(opened), self.engine, interrupts).run_pending()
+            if not interrupts.drain:
+                return [(proposal_of(opened.parts[block.part], opened.prior), _read(opened, block)) for block in blocks]
+        raise_interrupted(interrupts, opened)
 
     def run(self, proposal: Any, n: int) -> Simulations:
         """Simulate n draws from the proposal, in plan order: commit and run them, or read them back."""
         session = self.campaign.session
-        with Interrupts() as interrupts, session.writing() as (store, settings):
-            session.check_simulator(store, settings)
-            blocks = store.blocks()
+        with Interrupts() as interrupts, session.writing() as opened:
+            simulator, blocks = session.checked_simulator(opened), opened.store.blocks()
             if self._block < len(blocks):
-                self._check_same(store.parts(), blocks[self._block], proposal, n)
+                self._check_same(opened, blocks[self._block], proposal, n)
             else:
-                source = None if proposal is self.campaign.prior else proposal
-                planner = session.planner(store, settings)
+                source, planner = None if proposal is self.campaign.prior else proposal, Planner(opened)
                 part = planner.add_part(source)
-                planner.commit(part, n, mode="n", proposal=source, fitted=getattr(source, "cost", None))
-            session.run_pending(store, interrupts, self.engine)
-            block = store.blocks()[self._block]
-        if interrupts.drain:
-            session.stop_if_asked(interrupts)  # raises what the signal asked for; the generation stays committed
-        self._block += 1
-        return self._read(block)
+                planner.commit(part, n, mode="n", proposal=source, cost=getattr(source, "cost", None))
+            Driver(opened, simulator, self.engine, interrupts).run_pending()
+            if not interrupts.drain:
+                sims = _read(opened, opened.store.blocks()[self._block])
+                self._block += 1
+                return sims
+        raise_interrupted(interrupts, opened)  # the generation stays committed
 
-    def _check_same(self, parts: dict[int, Any], block: dict[str, Any], proposal: Any, n: int) -> None:
-        kind, recipe = parts[block["part"]]
-        plain = proposal is self.campaign.prior
-        same = kind == "prior" if plain else recipe == json.loads(json.dumps(proposal.to_dict()))
-        if not same or block["n"] != n:
+    def _check_same(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> None:
+        part, plain = opened.parts[block.part], proposal is self.campaign.prior
+        same = part.kind == "prior" if plain else part.recipe == json.loads(json.dumps(proposal.to_dict()))
+        if not same or block.n != n:
             raise CampaignError(
-                f"generation {self._block} of {self.campaign.folder} has {block['n']} draws of another proposal"
+                f"generation {self._block} of {self.campaign.folder} has {block.n} draws of another proposal"
                 f" ({n} were asked for)",
                 code="other-settings",
                 why="the folder was made with other settings, another observation or another seed",
                 fix="use the settings it was made with, or a new folder",
             )
 
-    def _read(self, block: dict[str, Any]) -> Simulations:
-        table, _, settings, _ = self.campaign.session.read()
-        kind, scale = cost_kind(settings, self.campaign.price)
-        rows = (table.index >= block["first"]) & (table.index < block["first"] + block["n"])
-        return Simulations(
-            theta=table.theta[rows],
-            x=table.x[rows],
-            cost=table.cost(kind)[rows] * scale,
-            status=table.status[rows],
-            index=table.index[rows],
-            m=int(settings["m"]),
-            names=self.campaign.prior.names,
-            unit=unit_of(settings),
-        )
+
+def _read(opened: OpenCampaign, block: Block) -> Simulations:
+    """Read the runs of one block."""
+    table, settings = opened.table_with_outputs(), opened.settings
+    rows = (table.index >= block.first) & (table.index < block.first + block.n)
+    return Simulations(
+        theta=table.theta[rows],
+        x=table.x[rows],
+        cost=table.cost(settings.cost_kind)[rows] * settings.cost_scale,
+        status=table.status[rows],
+        index=table.index[rows],
+        m=settings.m,
+        names=opened.prior.names,
+        unit=settings.unit,
+    )

@@ -21,7 +21,6 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.planner import cost_kind
 from thrifty.campaign.simulate import simulate
 from thrifty.errors import ConfigError, CostError
 from thrifty.runner.engines.processes import Processes
@@ -61,9 +60,8 @@ class CostUnit:
     @classmethod
     def of_campaign(cls, campaign: Campaign, slots: int) -> CostUnit:
         """Read what runs of a campaign cost from its settings."""
-        settings = campaign.session.settings()
-        kind, scale = cost_kind(settings, campaign.price)
-        return cls(kind, scale, settings.get("unit") or "", campaign.price, slots)
+        found = campaign.session.settings()
+        return cls(found.cost_kind, found.cost_scale, found.reported_unit, found.price, slots)
 
     def total(self, budget: float | str | None) -> float | None:
         """Convert a budget to a sum of run costs.

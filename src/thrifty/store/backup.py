@@ -1,7 +1,7 @@
-"""`frozen.json`: a second copy of settings, proposals and blocks, which nothing else could restore.
+"""`frozen.json`: a second copy of settings, proposals and blocks.
 
-Draws and runs can be made again from these; these cannot be made again from anything. Written whole, then renamed, so
-it is always one complete version; every row keeps its own checksum.
+Draws and runs can be computed again from these rows; these rows cannot be computed from anything else. The file is
+written completely and then renamed, so it is always one complete version; every row keeps its own checksum.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from thrifty.store.store import Store
 
 BACKUP_NAME = "frozen.json"
-MAX_BACKUP_BYTES = 256 * 2**20  # bytes read at most
+MAX_BACKUP_BYTES = 256 * 2**20
 _COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, part, first, n, mode, admitted"}
 
 
 def write_backup(store: Store) -> None:
-    """Write the copy, atomically."""
+    """Write the copy in one atomic step."""
     tables = {
         name: store.db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()
     }
     path = store.folder / BACKUP_NAME
     temporary = path.with_suffix(".tmp")
     try:
-        temporary.unlink(missing_ok=True)  # of a driver that was killed, or a link that somebody left there
+        temporary.unlink(missing_ok=True)  # left by a killed driver, or a link that somebody made
         number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666)
         with open(number, "w", encoding="utf-8") as file:
             json.dump(tables, file)
@@ -44,27 +44,27 @@ def write_backup(store: Store) -> None:
 
 
 def refuse_lost_store(folder: Path) -> None:
-    """A folder whose store was deleted is no empty folder: say what is lost, and what can be had again."""
+    """Refuse a folder whose store was deleted while its backup is still there; say what can be restored."""
     if not (folder / BACKUP_NAME).is_file():
         return
     copy = read_backup(folder)
     planned = "" if copy is None else f" of its {sum(row[3] for row in copy['blocks']):,} planned runs"
     raise DamagedStoreError(
-        f"the store of {folder} is gone, and with it all results{planned}",
+        f"the store of {folder} is missing, and with it all results{planned}",
         code="damaged-folder",
         why="nothing was created or changed; "
         + (
             f"{BACKUP_NAME} is damaged too"
             if copy is None
-            else f"settings, proposals and plan are whole in {BACKUP_NAME}"
+            else f"settings, proposals and plan are undamaged in {BACKUP_NAME}"
         ),
         fix="put store.sqlite back from a backup"
-        + ("" if copy is None else "; or th.Campaign.mend(folder), then run() runs all again with the same results"),
+        + ("" if copy is None else "; or th.Campaign.repair(folder), then run() repeats all runs, with equal results"),
     )
 
 
 def read_backup(folder: Path) -> dict[str, list[Row]] | None:
-    """The copy, if it is there and whole."""
+    """Return the rows of the copy, or None if it is missing or damaged."""
     path = folder / BACKUP_NAME
     try:
         if path.is_symlink() or path.stat().st_size > MAX_BACKUP_BYTES:

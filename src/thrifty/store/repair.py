@@ -1,38 +1,34 @@
-"""Testing every checksum of a folder, and mending what can be mended without guessing.
+"""Test every checksum of a folder, and repair what can be repaired without guessing.
 
-Damaged runs become pending: they will run again and give the same numbers. Damaged draws are drawn again from
-their block's stream. If the file itself is broken, every row that can still be read and whose checksum holds is
-copied into a new file; settings, proposals and blocks come from the copy kept beside it (`frozen.json`).
+Damaged runs become pending: they run again and give the same numbers. Damaged draws are drawn again from the random
+stream of their block, by a function that the campaign passes in. If the file itself is broken, every row that can still
+be read and whose checksum matches is copied into a new file; settings, proposals and blocks come from the copy kept
+beside it (`frozen.json`).
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from thrifty.campaign.planner import drawn, rebuilt
-from thrifty.campaign.settings import readable_prior
 from thrifty.errors import CampaignError, DamagedStoreError
-from thrifty.runner.seeds import coin
-from thrifty.store.backup import BACKUP_NAME, read_backup, refuse_lost_store, write_backup
-from thrifty.store.lock import FolderLock
-from thrifty.store.read import Frozen, scan
-from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row
+from thrifty.store.backup import BACKUP_NAME, read_backup, write_backup
+from thrifty.store.read import scan
+from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches
 from thrifty.store.schema import NAME, SCHEMA, connect, translate_sqlite_errors
 from thrifty.store.store import Store
-from thrifty.types import Prior
+from thrifty.store.validate import BLOCK_COLUMNS
 
 TABLES = {
     "meta": ("key", "value"),
     "parts": ("id", "kind", "recipe"),
-    "blocks": ("id", "part", "first", "n", "mode", "admitted"),
+    "blocks": BLOCK_COLUMNS,
     "plan": PLAN,
     "runs": RUNS,
 }
@@ -40,12 +36,12 @@ TABLES = {
 
 @dataclass(frozen=True)
 class Verification:
-    """What a check found.
+    """What a test of all checksums found.
 
     Attributes:
         damaged_runs, damaged_plan: Indices whose rows fail their checksum or vanished.
         file: What is wrong with the file as a whole, or "".
-        repaired: Whether it was mended; damaged runs are then pending.
+        repaired: Whether it was repaired; damaged runs are then pending.
     """
 
     folder: str
@@ -61,119 +57,64 @@ class Verification:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"{self.folder}: every record is whole"
+            return f"{self.folder}: every record is undamaged"
         found = [self.file] if self.file else []
         for label, indices in (("runs", self.damaged_runs), ("draws", self.damaged_plan)):
             if indices:
                 shown = ", ".join(map(str, indices[:10])) + (", ..." if len(indices) > 10 else "")
                 found.append(f"{len(indices)} {label} are damaged (indices {shown})")
-        end = "mended: run() runs them again" if self.repaired else "verify(repair=True) mends it"
+        end = "repaired: run() runs them again" if self.repaired else "verify(repair=True) repairs it"
         return f"{self.folder}: {'; '.join(found)}. {end}"
 
 
-def verify(folder: Path, prior: Prior, *, repair: bool) -> Verification:
-    """Check a folder; the caller holds the lock when it is to be repaired."""
-    found = _look(folder, prior.dim)
-    if found.ok or not repair:
-        return found
-    if found.file:
-        _salvage(folder)
-    store = Store.open(folder)
-    try:
-        again = scan(store, dim=prior.dim)[1]
-        store.forget(again["runs"])
-        _redraw(store, prior, again["plan"])
-        left = scan(store, dim=prior.dim)[1]
-    finally:
-        store.close()
-    if left["plan"] or left["runs"]:
-        raise DamagedStoreError(f"{folder} cannot be mended: {left}", code="damaged-folder")
-    runs = tuple(sorted({*found.damaged_runs, *again["runs"]}))
-    plan = tuple(sorted({*found.damaged_plan, *again["plan"]}))
-    return Verification(str(folder), runs, plan, found.file, repaired=True)
-
-
-def mend(folder: Path, prior: Prior | None = None) -> Verification:
-    """Repair a folder that may be too damaged to be opened; settings come from `frozen.json` where they must."""
-    if not (folder / NAME).is_file() and read_backup(folder) is None:
-        refuse_lost_store(folder)
-        raise CampaignError(f"no campaign at {folder}", code="no-campaign", why="nothing was created")
-    with FolderLock(folder):
-        return verify(folder, prior if prior is not None else _kept_prior(folder), repair=True)
-
-
-def _kept_prior(folder: Path) -> Prior:
-    copy = read_backup(folder)
-    kept = {key: json.loads(value) for key, value, _ in copy["meta"]} if copy is not None else {}
-    if "prior" not in kept:
-        raise DamagedStoreError(
-            f"frozen.json of {folder} is missing or damaged",
-            code="damaged-folder",
-            fix="th.Campaign.mend(folder, prior)",
-        )
-    return readable_prior(None, kept["prior"])
-
-
-def _look(folder: Path, dim: int) -> Verification:
+def find_damage(folder: Path, *, dim: int) -> Verification:
+    """Test every checksum of a folder; nothing is changed."""
     try:
         store = Store.open(folder, readonly=True)
-    except DamagedStoreError as error:
-        return Verification(str(folder), file=error.what)
     except CampaignError as error:
-        # A table that is not ours: salvage reads nothing but tables declared exactly as ours, and row by row what
-        # its checksum vouches for. So the refusal to open it need not be a refusal to mend it.
-        if error.code != "untrusted-folder":
+        # Also a table that thrifty did not write: a repair reads only tables declared exactly as ours, and only rows
+        # whose checksum matches. So a folder that is refused here may still be repaired.
+        if error.code not in ("damaged-folder", "untrusted-folder"):
             raise
         return Verification(str(folder), file=error.what)
     try:
-        with translate_sqlite_errors(folder):
-            result = store.db.execute("PRAGMA quick_check(1)").fetchone()[0]
-        store.settings()
-        store.parts()
-        _, damaged = scan(store, dim=dim)
-        file = "" if result == "ok" else f"the file is damaged: {result.splitlines()[-1][:200]}"
-        return Verification(str(folder), tuple(damaged["runs"]), tuple(damaged["plan"]), file)
+        with closing(store):
+            with translate_sqlite_errors(folder):
+                result = store.db.execute("PRAGMA quick_check(1)").fetchone()[0]
+            store.parts()
+            damaged = _damaged_rows(store, dim)
     except (DamagedStoreError, UnicodeDecodeError) as error:
         return Verification(str(folder), file=str(getattr(error, "what", error)))
-    finally:
-        store.close()
+    file = "" if result == "ok" else f"the file is damaged: {result.splitlines()[-1][:200]}"
+    return Verification(str(folder), tuple(damaged["runs"]), tuple(damaged["plan"]), file)
 
 
-def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
-    """Draw damaged parameters again, each block from its own stream."""
-    settings, wanted = store.settings(), set(indices)
-    for block in store.blocks():
-        rows = [i for i in range(block["first"], block["first"] + block["n"]) if i in wanted]
-        if not rows:
-            continue
-        kind = store.parts()[block["part"]][0]
-        if kind not in ("prior", "cost_aware"):
-            raise DamagedStoreError(
-                f"{len(rows):,} draws of {store.folder} cannot be made again: they were chosen by a method ({kind})",
-                code="damaged-folder",
-                why="they depend on results that are lost",
-                fix="restore the folder from a backup, or begin again in a new one",
-            )
-        proposal = rebuilt(store, block["part"], prior)
-        theta, weights = drawn(prior, proposal, block["n"], seed=settings["seed"], block=block["id"])
-        predict = Frozen(store.parts()[block["part"]][1]).cost if proposal is not None else None
-        with translate_sqlite_errors(store.folder), store.db:
-            for i in rows:
-                at = i - block["first"]
-                predicted = float(predict(theta[at : at + 1])[0]) if predict is not None else float("nan")
-                row = plan_row(
-                    i,
-                    block["id"],
-                    theta[at],
-                    log_weight=float(weights[at]),
-                    predicted=predicted,
-                    coin=coin(settings["seed"], i),
-                )
-                store.db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+def repair_damage(folder: Path, *, dim: int, redraw: Callable[[Store, list[int]], None]) -> Verification:
+    """Repair what is damaged; the caller holds the lock. `redraw` commits the draws of damaged indices again."""
+    found = find_damage(folder, dim=dim)
+    if found.ok:
+        return found
+    if found.file:
+        _salvage(folder)
+    with closing(Store.open(folder)) as store:
+        damaged = _damaged_rows(store, dim)
+        store.forget(damaged["runs"])
+        redraw(store, damaged["plan"])
+        left = _damaged_rows(store, dim)
+    if left["plan"] or left["runs"]:
+        raise DamagedStoreError(f"{folder} cannot be repaired: {left}", code="damaged-folder")
+    runs = tuple(sorted({*found.damaged_runs, *damaged["runs"]}))
+    plan = tuple(sorted({*found.damaged_plan, *damaged["plan"]}))
+    return Verification(str(folder), runs, plan, found.file, repaired=True)
+
+
+def _damaged_rows(store: Store, dim: int) -> dict[str, list[int]]:
+    shape = store.settings().get("shape")
+    return scan(store, dim=dim, shape=None if shape is None else tuple(shape))[1]
 
 
 def _salvage(folder: Path) -> None:
-    """Copy every whole row into a new file and put it in place of the broken one, which is kept aside."""
+    """Copy every undamaged row into a new file that replaces the broken one, which is kept under another name."""
     copy = read_backup(folder)
     if copy is None:
         raise CampaignError(
@@ -182,8 +123,8 @@ def _salvage(folder: Path) -> None:
             fix="restore the folder from a backup",
         )
     planned = sum(row[3] for row in copy["blocks"])
-    rows = {name: list(_whole_rows(folder, name, planned)) for name in ("plan", "runs")}
-    target = Path(tempfile.mkdtemp(prefix="mending-", dir=folder))  # new: a link prepared there is never followed
+    rows = {name: list(_undamaged_rows(folder, name, planned)) for name in ("plan", "runs")}
+    target = Path(tempfile.mkdtemp(prefix="repairing-", dir=folder))  # new: a link prepared there is never followed
     store = Store.create(target, {})
     with closing(store.db), store.db as db:
         db.execute("DELETE FROM meta")
@@ -212,8 +153,8 @@ def _put_in_place(folder: Path, target: Path) -> None:
     target.rmdir()
 
 
-def _whole_rows(folder: Path, table: str, planned: int) -> Any:
-    """Rows of a possibly broken file whose checksum holds, read one by one past the damage."""
+def _undamaged_rows(folder: Path, table: str, planned: int) -> Iterator[Row]:
+    """Yield the rows of a possibly broken file whose checksum matches, reading past the damage."""
     columns = TABLES[table]
     try:
         with closing(connect(folder, readonly=True)) as db:
@@ -237,7 +178,7 @@ def _whole_rows(folder: Path, table: str, planned: int) -> Any:
         return
 
 
-def _one_by_one(db: sqlite3.Connection, table: str, first: int, last: int) -> Any:
+def _one_by_one(db: sqlite3.Connection, table: str, first: int, last: int) -> Iterator[Row]:
     for index in range(first, last + 1):
         try:
             row = db.execute(f"SELECT {', '.join(TABLES[table])}, sum FROM {table} WHERE idx = ?", (index,)).fetchone()

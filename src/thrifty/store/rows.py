@@ -1,7 +1,7 @@
 """Rows of the store as bytes, each with a checksum over all its columns.
 
-A checksum is the first eight bytes of BLAKE2b over the columns, each written with its type and length, as
-a with_checksum integer. No value can change without the sum noticing; nothing is ever unpickled.
+A checksum is the first eight bytes of BLAKE2b over the columns, each written with its type and length, as a signed
+integer. No value can change without changing the checksum; nothing is ever unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = tuple[Any, ...]
 
 
 def checksum(values: Row) -> int:
-    """Eight bytes over all columns of a row, as sqlite's with_checksum integer.
+    """Compute the checksum of a row: eight bytes over all columns, as a signed integer.
 
     Example:
         >>> checksum((1, "ok", 0.5)) == checksum((1, "ok", 0.5)), checksum((1, "ok")) == checksum((1, "o", "k"))
@@ -47,16 +47,16 @@ def checksum(values: Row) -> int:
             digest.update(b"i%d;" % value)
         else:
             digest.update(b"d" + struct.pack("<d", float(value)))
-    return int.from_bytes(digest.digest(), "little", with_checksum=True)
+    return int.from_bytes(digest.digest(), "little", signed=True)
 
 
 def with_checksum(values: Row) -> Row:
-    """A row with its checksum at the end."""
+    """Return the row with its checksum at the end."""
     return (*values, checksum(values))
 
 
 def checksum_matches(row: Row) -> bool:
-    """Whether a row read back is the row that was written."""
+    """Return whether a row is unchanged since it was written."""
     return isinstance(row[-1], int) and checksum(row[:-1]) == row[-1]
 
 
@@ -70,19 +70,19 @@ def printable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def number(value: float) -> float | None:
-    """NaN is NULL in sqlite."""
+def null_if_nan(value: float) -> float | None:
+    """Return None for NaN, which SQLite stores as NULL."""
     return None if value != value else float(value)  # noqa: PLR0124 - NaN is the only value unlike itself
 
 
 def plan_row(index: int, block: int, theta: Array, *, log_weight: float, predicted: float, coin: float) -> Row:
-    """A planned run."""
+    """Return the row of a planned run."""
     data = np.ascontiguousarray(theta, dtype="<f8").tobytes()
-    return with_checksum((index, block, data, number(log_weight), number(predicted), coin))
+    return with_checksum((index, block, data, null_if_nan(log_weight), null_if_nan(predicted), coin))
 
 
 def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
-    """A finished run; the output as little-endian doubles with its shape as text."""
+    """Return the row of a finished run; the output as little-endian doubles with its shape as text."""
     x, shape = None, None
     if outcome.x is not None:
         x = np.ascontiguousarray(outcome.x, dtype="<f8").tobytes()
@@ -90,7 +90,7 @@ def run_row(outcome: Outcome, *, policy: str | None, finished: float) -> Row:
     return with_checksum(
         (
             outcome.index, outcome.status, shape, x, float(outcome.wall), float(outcome.cpu), int(outcome.memory),
-            number(outcome.reported), printable(outcome.host), outcome.attempt, printable(outcome.error) or None,
+            null_if_nan(outcome.reported), printable(outcome.host), outcome.attempt, printable(outcome.error) or None,
             None if outcome.limit is None else float(outcome.limit), policy, finished,
         )
     )  # fmt: skip
@@ -101,7 +101,7 @@ def _finite(*values: Any) -> bool:
 
 
 def read_theta(row: Row, dim: int) -> Array | None:
-    """Parameters of a plan row, or None where it is damaged, or is none of ours."""
+    """Return the parameters of a plan row, or None if the row is damaged or malformed."""
     if not checksum_matches(row) or not isinstance(row[2], bytes) or len(row[2]) != 8 * dim:
         return None
     if not isinstance(row[1], int) or not _finite(*(0.0 if value is None else value for value in row[3:6])):
@@ -120,23 +120,23 @@ def _output(data: Any, shape: str | None) -> Array | None:
     return np.frombuffer(data, dtype="<f8").reshape(sizes)
 
 
-def read_outcome(row: Row, *, check: bool = True) -> Outcome | None:
-    """The outcome of a run row, or None where it is damaged, or is none of ours.
+def read_outcome(row: Row) -> Outcome | None:
+    """Return the outcome of a run row, or None if the row is damaged or malformed.
 
-    Sizes are checked before anything is made.
+    Sizes are checked before memory is allocated.
     """
-    if (check and not checksum_matches(row)) or row[1] not in STATUSES:
+    if not checksum_matches(row) or row[1] not in STATUSES:
         return None
     index, status, shape, data, wall, cpu, memory, reported, host, attempt, error, limit, policy = row[:13]
-    ours = (
+    valid = (
         _finite(wall, cpu, memory, attempt)
         and min(wall, cpu, memory, attempt) >= 0
         and all(value is None or isinstance(value, int | float) for value in (reported, limit))
         and all(value is None or isinstance(value, str) for value in (shape, host, error, policy))
         and (policy is None or read_policy(policy) is not None)
     )
-    x = None if data is None or not ours else _output(data, shape)
-    if not ours or (data is not None and x is None):
+    x = None if data is None or not valid else _output(data, shape)
+    if not valid or (data is not None and x is None):
         return None
     reported = float("nan") if reported is None else reported
     return Outcome(index, status, x, wall, cpu, memory, reported, host, attempt, error or "", limit)

@@ -40,21 +40,21 @@ DAMAGE_WORDS = (
     "no such table",
     "no such column",
 )
-MIN_FREE_BYTES = 2**20  # bytes free below which a failed write is blamed on them
+MIN_FREE_BYTES = 2**20  # with less free space, a failed write is explained by a full disk
 
 
 @contextlib.contextmanager
 def translate_sqlite_errors(folder: Path) -> Iterator[None]:
-    """Turn sqlite's errors into ours: damage, a full disk, a read-only folder."""
+    """Turn errors of SQLite into those of thrifty: damage, a full disk, a read-only folder."""
     try:
         yield
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # sqlite may quote damaged names
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite may quote damaged names
         text = str(error)
         if any(word in text for word in DAMAGE_WORDS):
             raise DamagedStoreError(
                 f"{folder / NAME} is damaged: {text}",
                 code="damaged-folder",
-                fix="th.Campaign.mend(folder) keeps what is whole; run() runs the rest again",
+                fix="th.Campaign.repair(folder) keeps the undamaged rows; run() runs the others again",
             ) from None
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
         reason = next((words for key, words in why.items() if key in text), text)
@@ -73,7 +73,7 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
 
 
 def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
-    """Open the file without trusting anything in its schema."""
+    """Open the file without executing anything of its schema."""
     mode = "ro" if readonly else "rwc"
     db = sqlite3.connect(f"{(folder / NAME).absolute().as_uri()}?mode={mode}", uri=True, timeout=30)
     if readonly:
@@ -92,18 +92,18 @@ def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:
     return db
 
 
-def check(db: sqlite3.Connection, folder: Path) -> None:
-    """Refuse a store that is newer than this version, or whose tables are not exactly ours."""
+def check_schema(db: sqlite3.Connection, folder: Path) -> None:
+    """Refuse a store that a newer version wrote, or whose tables are not exactly those of a campaign."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version != FORMAT and _recorded_format(db) == FORMAT:
         raise DamagedStoreError(
             f"{folder / NAME} is damaged: its header says format {version}, its own record format {FORMAT}",
             code="damaged-folder",
-            fix="th.Campaign.mend(folder) writes the header anew",
+            fix="th.Campaign.repair(folder) writes a new header",
         )
     if version > FORMAT:
         raise CampaignError(
-            f"store format {version} of {folder} was written by a newer thrifty; this one knows {FORMAT}",
+            f"store format {version} of {folder} was written by a newer thrifty; this version reads {FORMAT}",
             code="newer-version",
             fix="upgrade thrifty; nothing was changed",
         )
@@ -115,12 +115,12 @@ def check(db: sqlite3.Connection, folder: Path) -> None:
             f"refusing {folder}: its tables are not those of a campaign ({', '.join(unknown)[:200]})",
             code="untrusted-folder",
             why="a foreign table, view or trigger could change what is read or written",
-            fix="if this is damage: th.Campaign.mend(folder) keeps the rows that are whole, in a new file",
+            fix="if this is damage: th.Campaign.repair(folder) keeps the undamaged rows, in a new file",
         )
 
 
 def _recorded_format(db: sqlite3.Connection) -> int | None:
-    """The format as the settings have it, where that row is whole: the header of the file has no checksum."""
+    """Return the format from the settings, if that row is undamaged: the header of the file has no checksum."""
     with contextlib.suppress(sqlite3.DatabaseError, ValueError, TypeError):
         row = db.execute("SELECT key, value, sum FROM meta WHERE key = 'format'").fetchone()
         return int(row[1]) if checksum_matches(row) else None

@@ -8,9 +8,8 @@
     sessions id, started, elapsed, host, pid, note               who drove when
 
 theta and x are little-endian doubles, x in the shape given as text "2,3". Every row ends with a checksum (rows.py).
-There is no running state: pending = planned - finished. Commits come in groups, each synced to disk.
-
-The sink of a campaign: groups of outcomes, committed by time and count, before they are counted as done.
+There is no running state: pending = planned - finished. Outcomes are committed in groups, each synced to disk, before
+they count as done.
 """
 
 from __future__ import annotations
@@ -22,54 +21,36 @@ import socket
 import sqlite3
 import time
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import asdict, astuple, replace
 from pathlib import Path
 from typing import Any
 
 from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.runner.task import Outcome
+from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.backup import refuse_lost_store, write_backup
 from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row, printable, run_row, with_checksum
-from thrifty.store.schema import APPLICATION_ID, FORMAT, NAME, SCHEMA, check, connect, translate_sqlite_errors
-from thrifty.store.validate import BLOCK, parse_blocks, parse_parts, parse_settings
+from thrifty.store.schema import (
+    APPLICATION_ID,
+    FORMAT,
+    NAME,
+    SCHEMA,
+    check_schema,
+    connect,
+    translate_sqlite_errors,
+)
+from thrifty.store.table import Table
+from thrifty.store.validate import BLOCK_COLUMNS, Block, Part, parse_blocks, parse_parts, parse_settings
 from thrifty.types import Array
 from thrifty.version import __version__
 
-GROUP_SECONDS = 0.5  # what a crash of the machine can cost; a sync takes milliseconds
+GROUP_SECONDS = 0.5  # results that a crash of the machine can lose; a sync takes milliseconds
 GROUP_RUNS = 256
-
-
-class Recorder:
-    """Buffers outcomes and commits them in groups; `recorded` counts only what is safe."""
-
-    def __init__(self, store: Store, *, policy: str | None, session: int, blocks: frozenset[int]) -> None:
-        self.store, self.policy, self.session, self.blocks = store, policy, session, blocks
-        self.recorded = 0
-        self._buffer: list[Outcome] = []
-        self._begun = self._committed = time.monotonic()
-
-    def record(self, outcomes: Sequence[Outcome]) -> None:
-        """Buffer outcomes; they count as done after the next commit."""
-        self._buffer += outcomes
-
-    def flush(self, *, force: bool = False) -> int:
-        """Commit if the group is large or old enough; the number of runs that are safe."""
-        now = time.monotonic()
-        due = len(self._buffer) >= GROUP_RUNS or now - self._committed >= GROUP_SECONDS
-        if self._buffer and (force or due):
-            group, self._buffer = self._buffer, []
-            self.store.record(group, policy=self.policy)
-            self.store.note_session(self.session, now - self._begun)
-            self.recorded += len(group)
-            self._committed = time.monotonic()
-        return self.recorded
-
-    def admit_through(self, last: int) -> None:
-        """Commit an admission under a budget, before it is acted upon."""
-        self.store.admit_through(last, blocks=self.blocks)
+NARROW = ("idx", "status", "shape", "wall", "cpu", "reported", "time_limit", "policy")  # of a run, without its output
 
 
 class Store:
-    """Open with `Store.create` or `Store.open`; `readonly` never takes part in writing."""
+    """The SQLite file of a campaign. Open it with `Store.create` or `Store.open`."""
 
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
@@ -77,7 +58,7 @@ class Store:
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
-        """Make the folder and its store; what exists already is an error of the caller."""
+        """Make the folder and its store; the caller checks that none exists."""
         refuse_lost_store(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -98,7 +79,7 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, readonly: bool = False) -> Store:
-        """Open an existing store, after checking that it is one of ours and no newer than we are."""
+        """Open an existing store, after checking its tables and its version."""
         path = folder / NAME
         if path.is_symlink() or not path.is_file():
             refuse_lost_store(folder)
@@ -111,7 +92,7 @@ class Store:
         with translate_sqlite_errors(folder):
             store = cls(folder, connect(folder, readonly=readonly), readonly=readonly)
             try:
-                check(store.db, folder)
+                check_schema(store.db, folder)
             except BaseException:
                 store.close()
                 raise
@@ -119,7 +100,7 @@ class Store:
 
     @staticmethod
     def exists(folder: Path) -> bool:
-        """Whether the folder holds a store whose creation was completed."""
+        """Return whether the folder holds a store whose creation was completed."""
         path = folder / NAME
         if path.is_symlink():
             raise CampaignError(f"refusing {folder}: {NAME} is a link that leads elsewhere", code="untrusted-folder")
@@ -129,14 +110,14 @@ class Store:
             return db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
 
     def close(self) -> None:
-        """Close the file; the write-ahead log is folded in by the last one out."""
+        """Close the file; the last one to close it merges the write-ahead log."""
         self.db.close()
 
     # --- settings and plan ---
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is put or added inside is committed at once: a kill leaves all of it or nothing."""
+        """Commit everything that is written inside at once: a kill leaves all of it or nothing."""
         if self._in_transaction:
             yield
             return
@@ -152,12 +133,12 @@ class Store:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))
 
     def put(self, key: str, value: Any) -> None:
-        """Keep a setting."""
+        """Store one setting."""
         with self.transaction():
             self._put(key, value)
 
     def settings(self) -> dict[str, Any]:
-        """All settings."""
+        """Return all settings by name, checked."""
         with translate_sqlite_errors(self.folder):
             rows = self.db.execute("SELECT key, value, sum FROM meta").fetchall()
         damaged = [row[0] for row in rows if not checksum_matches(row)]
@@ -166,14 +147,14 @@ class Store:
         return parse_settings([row[:2] for row in rows], self.folder)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
-        """Freeze a proposal; its number."""
+        """Store a proposal that never changes again; return its number."""
         with self.transaction():
             number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM parts").fetchone()[0]
             self.db.execute("INSERT INTO parts VALUES (?, ?, ?, ?)", with_checksum((number, kind, json.dumps(recipe))))
         return number
 
-    def parts(self) -> dict[int, tuple[str, dict[str, Any]]]:
-        """Frozen proposals by number."""
+    def parts(self) -> dict[int, Part]:
+        """Return frozen proposals by number."""
         with translate_sqlite_errors(self.folder):
             rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
         if any(not checksum_matches(row) for row in rows):
@@ -182,95 +163,116 @@ class Store:
 
     def add_block(
         self, part: int, theta: Array, *, log_weights: Array, predicted: Array, coins: Array, mode: str
-    ) -> int:
-        """Commit draws, all or none; the first index. Under a budget none is admitted yet."""
+    ) -> Block:
+        """Commit draws, all or none. Only those of mode "n" are admitted already."""
         with self.transaction():
             first = self.db.execute("SELECT coalesce(max(idx), -1) + 1 FROM plan").fetchone()[0]
-            block = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
-            admitted = len(theta) if mode == "n" else 0
-            self.db.execute(
-                "INSERT INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                with_checksum((block, part, first, len(theta), mode, admitted)),
-            )
+            number = self.db.execute("SELECT coalesce(max(id), -1) + 1 FROM blocks").fetchone()[0]
+            block = Block(number, part, first, len(theta), mode, admitted=len(theta) if mode == "n" else 0)
+            self._put_block(block)
             self.db.executemany(
                 "INSERT INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (
-                    plan_row(first + i, block, row, log_weight=log_weights[i], predicted=predicted[i], coin=coins[i])
+                    plan_row(first + i, number, row, log_weight=log_weights[i], predicted=predicted[i], coin=coins[i])
                     for i, row in enumerate(theta)
                 ),
             )
-        return first
+        return block
 
-    def blocks(self) -> list[dict[str, Any]]:
-        """Committed blocks in order."""
+    def _put_block(self, block: Block) -> None:
+        self.db.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", with_checksum(astuple(block)))
+
+    def blocks(self) -> list[Block]:
+        """Return committed blocks in order."""
         with translate_sqlite_errors(self.folder):
-            rows = self.db.execute(f"SELECT {', '.join(BLOCK)}, sum FROM blocks ORDER BY id").fetchall()
+            rows = self.db.execute(f"SELECT {', '.join(BLOCK_COLUMNS)}, sum FROM blocks ORDER BY id").fetchall()
             parts = {row[0] for row in self.db.execute("SELECT id FROM parts")}
         if any(not checksum_matches(row) for row in rows):
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="damaged-folder")
         return parse_blocks([row[:-1] for row in rows], self.folder, parts=parts)
 
     def planned(self) -> int:
-        """Draws in the file, whatever its blocks say."""
+        """Count the draws in the file, whatever its blocks say."""
         with translate_sqlite_errors(self.folder):
             return int(self.db.execute("SELECT count(*) FROM plan").fetchone()[0])
 
     def admit_through(self, last: int, *, blocks: Container[int]) -> None:
         """Commit that every draw of these blocks up to index `last` will be completed, whatever it costs."""
         with translate_sqlite_errors(self.folder), self.db:
-            for b in self.blocks():
-                if b["id"] not in blocks:
-                    continue
-                admitted = max(b["admitted"], min(last + 1 - b["first"], b["n"]))
-                if admitted > b["admitted"]:
-                    values = (b["id"], b["part"], b["first"], b["n"], b["mode"], admitted)
-                    self.db.execute("REPLACE INTO blocks VALUES (?, ?, ?, ?, ?, ?, ?)", with_checksum(values))
+            for block in self.blocks():
+                admitted = min(last + 1 - block.first, block.n)
+                if block.id in blocks and admitted > block.admitted:
+                    self._put_block(replace(block, admitted=admitted))
 
-    def plan_rows(self, *, pending: bool = False) -> Iterator[Row]:
-        """Plan rows in order, with checksums; only those without a run if `pending`."""
-        query = f"SELECT {', '.join('p.' + name for name in PLAN)}, p.sum FROM plan p"
-        if pending:
-            query += " LEFT JOIN runs r ON r.idx = p.idx WHERE r.idx IS NULL"
+    def plan_rows(self) -> Iterator[Row]:
+        """Yield plan rows in order, with their checksums."""
         with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(query + " ORDER BY p.idx")
+            yield from self.db.execute(f"SELECT {', '.join(PLAN)}, sum FROM plan ORDER BY idx")
+
+    def narrow_rows(self, size: int = 4096) -> Iterator[list[Row]]:
+        """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x."""
+        plan, runs = (
+            ", ".join(f"{table}.{name}" for name in names) for table, names in (("p", (*PLAN, "sum")), ("r", NARROW))
+        )
+        with translate_sqlite_errors(self.folder):
+            rows = self.db.execute(
+                f"SELECT {plan}, {runs} FROM plan p LEFT JOIN runs r ON r.idx = p.idx ORDER BY p.idx"
+            )
+            while group := rows.fetchmany(size):
+                yield group
 
     # --- runs ---
 
-    def record(self, outcomes: Sequence[Outcome], *, policy: str | None) -> None:
+    def record(self, outcomes: Sequence[Outcome], *, policy: TimeLimit | None) -> None:
         """Commit outcomes, synced to disk when this returns. A row is never overwritten by a different attempt."""
-        now = time.time()
+        now, rule = time.time(), None if policy is None else json.dumps(asdict(policy))
         with translate_sqlite_errors(self.folder), self.db:
             marks = ", ".join("?" * (len(RUNS) + 1))
-            rows = (run_row(outcome, policy=policy, finished=now) for outcome in outcomes)
+            rows = (run_row(outcome, policy=rule, finished=now) for outcome in outcomes)
             self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
 
-    def run_rows(self, *, light: bool = False) -> Iterator[Row]:
-        """Run rows in order, with checksums; `light` leaves outputs out (nothing can be checked then)."""
-        names = ["NULL" if light and name in ("x", "error") else name for name in RUNS]
+    def run_rows(self) -> Iterator[Row]:
+        """Yield run rows in order, with their checksums."""
         with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(f"SELECT {', '.join(names)}, sum FROM runs ORDER BY idx")
+            yield from self.db.execute(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx")
+
+    def common_shape(self) -> str | None:
+        """Return the shape that most outputs have, as text; None before the first output."""
+        with translate_sqlite_errors(self.folder):
+            row = self.db.execute(
+                "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
+                " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    def outputs_vary(self, shape: str) -> bool:
+        """Return whether two outputs of this shape differ; stops at the first that does."""
+        wanted = "FROM runs WHERE status = 'ok' AND shape = ?"
+        query = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
+        with translate_sqlite_errors(self.folder):
+            return bool(self.db.execute(query, (shape, shape)).fetchone()[0])
 
     def forget(self, indices: Sequence[int]) -> None:
-        """Take runs back to pending: damaged ones, or time-outs that are to be extended."""
+        """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
         with translate_sqlite_errors(self.folder), self.db:
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
-    def totals(self) -> dict[str, float]:
-        """Sums for progress and status, computed by sqlite."""
-        query = (
-            "SELECT count(*), coalesce(sum(status = 'ok'), 0), coalesce(sum(wall), 0), coalesce(sum(cpu), 0),"
-            " coalesce(sum(reported), 0), coalesce(max(memory), 0) FROM runs"
-        )
+    def spent(self, of: str) -> float:
+        """Sum "cpu" or "wall" seconds or "reported" cost over all runs, or "elapsed" seconds over all drivers."""
+        table, column = ("sessions", of) if of == "elapsed" else ("runs", of)
+        assert column in ("elapsed", "cpu", "wall", "reported")
         with translate_sqlite_errors(self.folder):
-            values = self.db.execute(query).fetchone()
-            elapsed = self.db.execute("SELECT coalesce(sum(elapsed), 0) FROM sessions").fetchone()[0]
-        names = ("done", "ok", "wall", "cpu", "reported", "memory")
-        return {**dict(zip(names, values, strict=True)), "elapsed": elapsed}
+            return float(self.db.execute(f"SELECT coalesce(sum({column}), 0) FROM {table}").fetchone()[0])
+
+    def has_runs(self) -> bool:
+        """Return whether any run has finished."""
+        with translate_sqlite_errors(self.folder):
+            return bool(self.db.execute("SELECT EXISTS (SELECT 1 FROM runs)").fetchone()[0])
 
     # --- sessions ---
 
     def begin_session(self, note: str) -> int:
-        """Note that a driver starts."""
+        """Record that a driver starts; return its number."""
         with translate_sqlite_errors(self.folder), self.db:
             cursor = self.db.execute(
                 "INSERT INTO sessions (started, elapsed, host, pid, note) VALUES (?, 0, ?, ?, ?)",
@@ -279,6 +281,39 @@ class Store:
         return int(cursor.lastrowid or 0)
 
     def note_session(self, session: int, elapsed: float) -> None:
-        """Note how long a driver has run; committed with the next group."""
+        """Record how long a driver has run."""
         with translate_sqlite_errors(self.folder), self.db:
             self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))
+
+
+class Recorder:
+    """Commits outcomes in groups and enters them in the table of this call; `recorded` counts only committed runs."""
+
+    def __init__(
+        self, store: Store, table: Table, *, policy: TimeLimit | None, session: int, blocks: frozenset[int]
+    ) -> None:
+        self.store, self.table, self.policy, self.session, self.blocks = store, table, policy, session, blocks
+        self.recorded = 0
+        self._buffer: list[Outcome] = []
+        self._begun = self._committed = time.monotonic()
+
+    def record(self, outcomes: Sequence[Outcome]) -> None:
+        """Buffer outcomes; they count as done after the next commit."""
+        self._buffer += outcomes
+
+    def flush(self, *, force: bool = False) -> int:
+        """Commit if the group is large or old enough; return the number of committed runs."""
+        now = time.monotonic()
+        due = len(self._buffer) >= GROUP_RUNS or now - self._committed >= GROUP_SECONDS
+        if self._buffer and (force or due):
+            group, self._buffer = self._buffer, []
+            self.store.record(group, policy=self.policy)
+            self.store.note_session(self.session, now - self._begun)
+            self.table.enter_all(group, self.policy)
+            self.recorded += len(group)
+            self._committed = time.monotonic()
+        return self.recorded
+
+    def admit_through(self, last: int) -> None:
+        """Commit an admission under a budget, before any of the admitted runs starts."""
+        self.store.admit_through(last, blocks=self.blocks)

@@ -18,8 +18,8 @@ import numpy as np
 from rich.console import Console
 
 import thrifty as th
-from thrifty.campaign.outcome_table import table_hash
 from thrifty.report import write
+from thrifty.tables.simulations import table_hash
 from thrifty.types import Array
 
 PILOTS, RUNS = 200, 2000

@@ -95,7 +95,7 @@ class Study:
 
         recipe = None
         if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
-            recipe = self.campaign.session.settings().get("cost_model")
+            recipe = self.campaign.session.settings().cost_model
         return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
 
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:

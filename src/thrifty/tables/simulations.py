@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -312,3 +313,15 @@ def require_valid(simulations: Simulations) -> Simulations:
             fix="look at simulations.status: how did they fail?",
         )
     return runs
+
+
+def table_hash(sims: Simulations) -> str:
+    """Hash what a table says (index, theta, x, status, weights), not how long its runs took.
+
+    Two campaigns with the same seed, prior, plan and simulator have the same hash, whatever interrupted them.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for column in (sims.index, sims.theta, sims.x, sims.log_weights):
+        digest.update(repr((column.shape, column.dtype.str)).encode() + np.ascontiguousarray(column).tobytes())
+    digest.update("\n".join(sims.status.tolist()).encode())
+    return digest.hexdigest()

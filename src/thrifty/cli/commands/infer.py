@@ -82,10 +82,10 @@ def infer(
 
 def _code(study: Any, checked: bool | None) -> int:
     """4 where the report would say no: checks failed or could not be made, or too much prior mass failed."""
-    from thrifty.campaign.simulate import GATE
+    from thrifty.campaign.weighting import MAX_FAILED_MASS
 
     doubtful = checked is False or (checked and study.diagnosis.verdict == "do not trust")
-    return 4 if doubtful or study.simulations.failed_mass > GATE else 0
+    return 4 if doubtful or study.simulations.failed_mass > MAX_FAILED_MASS else 0
 
 
 def _check_kept(place: Path, name: str, x_o: Any) -> None:
@@ -187,10 +187,10 @@ def _fitted(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: st
 
 
 def _show(screen: Any, study: Any, *, checked: bool) -> None:
-    from thrifty.cli.output import table
+    from thrifty.campaign.quote import align_columns
 
     rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
-    screen.data(table(["parameter", "median", "5 %", "95 %", ""], rows))
+    screen.data(align_columns(["parameter", "median", "5 %", "95 %", ""], rows))
     if not checked:
         return
     screen.data(f"verdict   {study.diagnosis.verdict}")

@@ -59,7 +59,7 @@ def replay(
 
 def _why(place: Any, settings: Any, simulator: Any) -> str:
     """Why the same index may give other numbers than it did, most likely first."""
-    from thrifty.campaign.fingerprint import changes
+    from thrifty.campaign.fingerprint import differences, fingerprint
     from thrifty.store.store import Store
 
     store = Store.open(place, readonly=True)
@@ -73,7 +73,7 @@ def _why(place: Any, settings: Any, simulator: Any) -> str:
     ]
     reasons += (
         [f"the simulator changed since: {'; '.join(changed[:5])}"]
-        if (changed := changes(stored["simulator"], simulator))
+        if (changed := differences(stored["simulator"], fingerprint(simulator)))
         else []
     )
     if not reasons and not stored.get("deterministic", True):
@@ -94,7 +94,7 @@ def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
     try:
         rows = [row for row in store.plan_rows() if row[0] == index]
         runs = [row for row in store.run_rows() if row[0] == index]
-        planned = sum(block["n"] for block in store.blocks())
+        planned = sum(block.n for block in store.blocks())
     finally:
         store.close()
     if not rows:
@@ -102,7 +102,7 @@ def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
     theta = read_theta(rows[0], dim)
     if theta is None:
         raise DamagedStoreError(f"the parameters of run {index} fail their checksum", code="damaged-folder")
-    return theta, read_outcome(runs[0], check=True) if runs else None
+    return theta, read_outcome(runs[0]) if runs else None
 
 
 def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool) -> Any:

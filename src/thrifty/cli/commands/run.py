@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -83,7 +82,7 @@ def _commit(session: Any) -> None:
     """Commit the plan of the configuration, or what is missing of it."""
     settings, campaign = session.target.settings, session.campaign
     _check_same_penalty(session)
-    if _budgeted(campaign.folder, settings):
+    if _is_budgeted(campaign, settings):
         return
     n, limit = settings.plan.n, settings.plan.budget or None
     budget, cap = (limit, None) if n is None else (None, limit)
@@ -97,19 +96,15 @@ def _commit(session: Any) -> None:
 
 def _check_same_penalty(session: Any) -> None:
     """Another penalty adds n runs of its own to the pool: say so before they are paid for."""
-    from thrifty.campaign.planner import request_of
+    from thrifty.campaign.planner import request_key
     from thrifty.errors import ConfigError
-    from thrifty.store.store import Store
 
-    settings, folder = session.target.settings, session.campaign.folder
-    store = Store.open(folder, readonly=True)
-    try:
-        known = store.settings().get("plans", {})
-        planned = sum(block["admitted"] for block in store.blocks() if block["mode"] != "pilot")
-    finally:
-        store.close()
+    settings = session.target.settings
+    with session.campaign.session.reading() as opened:
+        known = opened.settings.plans
+        planned = sum(block.admitted for block in opened.store.blocks() if block.mode != "pilot")
     asked = settings.planned()
-    if session.add_penalty or not planned or request_of(asked["penalty"], asked["mixture"], None) in known:
+    if session.add_penalty or not planned or request_key(asked["penalty"], asked["mixture"], None) in known:
         return
     more = f"{settings.plan.n:,} more runs" if settings.plan.n else "runs until the budget is used"
     raise ConfigError(
@@ -120,16 +115,11 @@ def _check_same_penalty(session: Any) -> None:
     )
 
 
-def _budgeted(folder: Path, settings: Any) -> bool:
-    """Whether draws for this budget alone are committed already: the run tops them up itself."""
-    from thrifty.store.store import Store
-
-    store = Store.open(folder, readonly=True)
-    try:
-        modes = {block["mode"] for block in store.blocks()}
-        known = store.settings().get("budget")
-    finally:
-        store.close()
+def _is_budgeted(campaign: Any, settings: Any) -> bool:
+    """Whether draws for this budget alone are committed already: the run adds more by itself."""
+    with campaign.session.reading() as opened:
+        modes = {block.mode for block in opened.store.blocks()}
+        known = opened.settings.budget
     return settings.plan.n is None and "budget" in modes and known == settings.plan.budget
 
 
@@ -150,14 +140,14 @@ def _ended(session: Any, status: Any) -> int:
 
 def outcome(status: Any, n: int | None) -> tuple[int, str]:
     """Exit code of a finished call: 0 done, 3 budget or deadline before the target, 4 too much prior mass failed."""
-    from thrifty.campaign.simulate import GATE
+    from thrifty.campaign.weighting import MAX_FAILED_MASS
 
     if status.pending:
         return 3, f"{status.pending:,} planned runs are left; what is done is safe on disk"
-    if status.failed_mass > GATE:
+    if status.failed_mass > MAX_FAILED_MASS:
         return 4, (
-            f"{status.failed_mass:.1%} of prior mass failed (more than {GATE:.0%}): a posterior would be conditional on"
-            " finishing. See thrifty replay INDEX, or accept it with infer --max-failed"
+            f"{status.failed_mass:.1%} of prior mass failed (more than {MAX_FAILED_MASS:.0%}): a posterior would be"
+            " conditional on finishing. See thrifty replay INDEX, or accept it with infer --max-failed"
         )
     campaign = status.done - status.pilots
     if n is not None and campaign < n:

@@ -1,0 +1,163 @@
+"""An open campaign: its store, and what was read from it, each at most once per call.
+
+`Campaign` puts its steps together from it; so does `Generations`, for methods that steer their own simulations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from thrifty.campaign.fingerprint import differences, fingerprint
+from thrifty.campaign.settings import CampaignSettings
+from thrifty.campaign.status import Status, make_status
+from thrifty.campaign.weighting import limit_log_factor, pool_of
+from thrifty.errors import CampaignError, ConfigError
+from thrifty.runner.interrupts import Interrupts
+from thrifty.store.lock import FolderLock
+from thrifty.store.read import known_shape, read_columns, read_table
+from thrifty.store.store import Store
+from thrifty.store.table import Table
+from thrifty.store.validate import Part
+from thrifty.types import Array, Prior
+
+
+@dataclass
+class OpenCampaign:
+    """A store that is open for one call, with its settings; proposals and table are read when first needed.
+
+    Args:
+        store: Open for reading or writing.
+        prior: Of the parameters.
+        settings: Parsed from the store; `keep` changes both.
+        check_draws: Whether the checksum of every draw is tested when the table is read.
+    """
+
+    store: Store
+    prior: Prior
+    settings: CampaignSettings
+    check_draws: bool = True
+    _pool_weights: Array = field(default_factory=lambda: np.empty(0))
+
+    @cached_property
+    def parts(self) -> dict[int, Part]:
+        """Frozen proposals by number."""
+        return self.store.parts()
+
+    @cached_property
+    def table(self) -> Table:
+        """All planned rows without outputs; runs that finish during this call are entered in it."""
+        return read_columns(self.store, dim=self.prior.dim, shape=self.settings.shape, check=self.check_draws)
+
+    def table_with_outputs(self) -> Table:
+        """Read the rows that count, with outputs, every checksum tested."""
+        return read_table(self.store, dim=self.prior.dim, shape=self.settings.shape)
+
+    def keep(self, **changes: Any) -> None:
+        """Store settings; their names are those of `CampaignSettings`."""
+        for key, value in changes.items():
+            self.store.put(key, value)
+        self.settings = replace(self.settings, **changes)
+
+    def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
+        """Freeze a proposal and return its number. Number 0 is the prior in every campaign."""
+        parts = self.parts
+        number = self.store.add_part(kind, recipe)
+        parts[number] = Part(kind, recipe)
+        return number
+
+    def judge_shapes(self) -> None:
+        """Mark outputs of another shape than most as errors, if the pilot has not done so yet."""
+        if self.table.shape is None:
+            self.table.judge_shapes(known_shape(self.store, None))
+
+    def log_weights(self) -> Array:
+        """Log weights of the rows that count: of the pool, with what time limits add (n,)."""
+        table = self.table.counted()
+        if not len(table):
+            return np.empty(0)
+        if len(self._pool_weights) != len(table):  # rows that count are added, never taken away
+            self._pool_weights = pool_of(table, self.parts, self.prior).log_weight(table.theta)
+        return self._pool_weights + limit_log_factor(table)
+
+    def status(self) -> Status:
+        """Compute the status from the table in memory."""
+        self.judge_shapes()
+        counted = self.table.counted()
+        return make_status(
+            str(self.store.folder),
+            counted,
+            self.log_weights(),
+            self.settings,
+            elapsed=self.store.spent("elapsed"),
+            withdrawn=len(self.table) - len(counted),
+        )
+
+
+@dataclass(frozen=True)
+class Session:
+    """Opens the folder of a campaign for reading or, under its lock, for writing.
+
+    Attributes:
+        folder: Of the campaign.
+        prior: Of its parameters.
+        simulator: None for a campaign that is only read.
+        accept_changed: Whether a simulator that changed since the first run may be used.
+    """
+
+    folder: Path
+    prior: Prior
+    simulator: Callable[..., Any] | None
+    accept_changed: bool = False
+
+    @contextmanager
+    def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
+        """Open the folder without locking or changing it."""
+        with closing(Store.open(self.folder, readonly=True)) as store:
+            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
+
+    def settings(self) -> CampaignSettings:
+        """Read the settings of the campaign."""
+        with self.reading() as opened:
+            return opened.settings
+
+    @contextmanager
+    def writing(self) -> Iterator[OpenCampaign]:
+        """Open the folder under its lock."""
+        with FolderLock(self.folder), closing(Store.open(self.folder)) as store:
+            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()))
+
+    def checked_simulator(self, opened: OpenCampaign) -> Callable[..., Any]:
+        """Return the simulator; refuse one that is missing, or that changed since the first run."""
+        if self.simulator is None:
+            raise ConfigError(
+                "Campaign.open() cannot run simulations", code="read-only", fix="th.Campaign(folder, simulator, prior)"
+            )
+        now = fingerprint(self.simulator)
+        changed = differences(opened.settings.simulator, now)
+        if not changed or not opened.store.has_runs():
+            opened.keep(simulator=now)
+            return self.simulator
+        if not self.accept_changed:
+            raise CampaignError(
+                f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
+                code="simulator-changed",
+                why="runs of two versions would be mixed as if they were one model",
+                fix="use a new folder, or accept_changed=True (recorded in the folder)",
+            )
+        note = f"simulator changed and accepted: {'; '.join(changed[:5])}"
+        opened.keep(notes=(*opened.settings.notes, note), simulator=now)
+        return self.simulator
+
+
+def raise_interrupted(interrupts: Interrupts, opened: OpenCampaign) -> NoReturn:
+    """Raise what a signal asked for, after the store is closed and the lock released."""
+    done = f"{int(opened.table.done.sum()):,}" if "table" in vars(opened) else "finished"
+    interrupts.raise_if_caught(f"stopped. {done} runs are safe on disk. Calling again continues.")
+    raise AssertionError("called without a signal")

@@ -1,0 +1,218 @@
+"""The rows of a campaign as columns, whether they come from a folder or from runs in memory.
+
+One function, `Table.enter`, turns a finished run into a row: it is used when a folder is read, while a campaign runs,
+and for `th.simulate`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.runner.task import CostKind, Outcome
+from thrifty.runner.time_limits import TimeLimit
+from thrifty.store.validate import Block
+from thrifty.types import Array
+
+Shape = tuple[int, ...]
+
+
+@dataclass
+class Table:
+    """Planned rows in order of their index, with the result of each run that has finished.
+
+    Attributes:
+        index, block, part: Plan index, and the numbers of the block and of the proposal (n,).
+        theta: Parameters (n, p).
+        predicted: Predicted cost (n,), NaN where there was no cost model.
+        admitted: Whether the row counts (n,): a budget admits only some of its draws.
+        x: Outputs (n, *shape), NaN where there is none; (n, 0) when they were not read.
+        status: "pending", or how the run ended (n,).
+        wall, cpu, reported: Measured cost (n,), NaN without a run.
+        time_limit: Seconds after which the run itself was ended (n,), inf without a limit.
+        policy: Position in `policies` of the rule for time-outs under which it ran (n,), -1 for none.
+        shape: Of one output; None before it is known.
+    """
+
+    index: npt.NDArray[np.int64]
+    theta: Array
+    block: npt.NDArray[np.int64]
+    part: npt.NDArray[np.int64]
+    predicted: Array
+    admitted: npt.NDArray[np.bool_]
+    x: Array
+    status: npt.NDArray[np.str_]
+    wall: Array
+    cpu: Array
+    reported: Array
+    time_limit: Array
+    policy: npt.NDArray[np.int16]
+    shape: Shape | None
+    policies: list[TimeLimit] = field(default_factory=list)
+    _unjudged: dict[int, Shape] = field(default_factory=dict)  # shapes of outputs that came before `shape` was known
+
+    @classmethod
+    def empty(cls, n: int, *, dim: int, shape: Shape | None, outputs: bool = True) -> Table:
+        """Make n pending rows, to be filled in."""
+        return cls(
+            index=np.arange(n),
+            theta=np.zeros((n, dim)),
+            block=np.zeros(n, dtype=np.int64),
+            part=np.zeros(n, dtype=np.int64),
+            predicted=np.full(n, np.nan),
+            admitted=np.ones(n, dtype=bool),
+            x=np.full((n, *(shape if outputs and shape is not None else (0,))), np.nan),
+            status=np.full(n, "pending", dtype="<U8"),
+            wall=np.full(n, np.nan),
+            cpu=np.full(n, np.nan),
+            reported=np.full(n, np.nan),
+            time_limit=np.full(n, np.inf),
+            policy=np.full(n, -1, dtype=np.int16),
+            shape=shape,
+        )
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    @property
+    def done(self) -> npt.NDArray[np.bool_]:
+        """Rows with a run (n,)."""
+        return self.status != "pending"
+
+    @property
+    def failed(self) -> npt.NDArray[np.bool_]:
+        """Rows whose run gave no numbers (n,)."""
+        return self.done & (self.status != "ok")
+
+    def cost(self, kind: CostKind) -> Array:
+        """Measured cost (n,)."""
+        return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
+
+    def select(self, rows: slice | npt.NDArray[np.bool_]) -> Table:
+        """Only these rows."""
+        columns = {key: value[rows] for key, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **columns)
+
+    def counted(self) -> Table:
+        """Only the rows that count."""
+        return self if self.admitted.all() else self.select(self.admitted)
+
+    def enter(self, row: int, outcome: Outcome, policy: TimeLimit | None) -> None:
+        """Fill in the result of one run. An output of another shape than the others is an error of its run."""
+        self.status[row] = outcome.status
+        self.wall[row], self.cpu[row], self.reported[row] = outcome.wall, outcome.cpu, outcome.reported
+        self.time_limit[row] = np.inf if outcome.limit is None else outcome.limit
+        self.policy[row] = self.policy_number(policy)
+        if outcome.status == "ok":
+            self.judge_shape(row, None if outcome.x is None else outcome.x.shape)
+        if self.status[row] == "ok" and self.x.shape[1:] == self.shape:
+            self.x[row] = outcome.x
+
+    def judge_shape(self, row: int, shape: Shape | None) -> None:
+        """Mark an output of another shape as an error; before the shape is known, remember it for `judge_shapes`."""
+        if self.shape is None and shape is not None:
+            self._unjudged[row] = shape
+        elif shape is None or shape != self.shape:
+            self.status[row] = "error"
+
+    def enter_all(self, outcomes: Iterable[Outcome], policy: TimeLimit | None) -> None:
+        """Fill in the results of several runs, found by their index."""
+        for outcome in outcomes:
+            self.enter(int(np.searchsorted(self.index, outcome.index)), outcome, policy)
+
+    def clear(self, rows: npt.NDArray[np.bool_]) -> None:
+        """Make runs pending again."""
+        self.status[rows], self.policy[rows], self.time_limit[rows] = "pending", -1, np.inf
+        self.wall[rows] = self.cpu[rows] = self.reported[rows] = np.nan
+
+    def policy_number(self, policy: TimeLimit | None) -> int:
+        """Return the position of a rule for time-outs, -1 for none; a new rule is added."""
+        if policy is None:
+            return -1
+        if policy not in self.policies:
+            self.policies.append(policy)
+        return self.policies.index(policy)
+
+    def judge_shapes(self, shape: Shape) -> None:
+        """Mark the outputs of another shape as errors, now that the shape is known."""
+        self.shape = shape
+        for row in [row for row, found in self._unjudged.items() if found != shape]:
+            self.status[row] = "error"
+        self._unjudged.clear()
+
+    def assign(self, blocks: Sequence[Block]) -> npt.NDArray[np.bool_]:
+        """Set proposal and admission of each row from its block; which rows belong to none of them (n,)."""
+        if not blocks:
+            return np.ones(len(self), dtype=bool)
+        ids = np.array([block.id for block in blocks])
+        at = np.minimum(np.searchsorted(ids, self.block), len(ids) - 1)
+        offset = self.index - np.array([block.first for block in blocks])[at]
+        self.part = np.array([block.part for block in blocks])[at]
+        self.admitted = offset < np.array([block.admitted for block in blocks])[at]
+        return (ids[at] != self.block) | (offset < 0) | (offset >= np.array([block.n for block in blocks])[at])
+
+    def extend(self, block: Block, theta: Array, predicted: Array) -> None:
+        """Add the rows of a block that was committed since the table was read."""
+        more = Table.empty(len(theta), dim=theta.shape[1], shape=self.shape, outputs=self.x.shape[1:] == self.shape)
+        more.index += block.first
+        more.block[:], more.part[:] = block.id, block.part
+        more.theta, more.predicted = theta, predicted
+        more.admitted[:] = np.arange(len(theta)) < block.admitted
+        for name, column in vars(self).items():
+            if isinstance(column, np.ndarray):
+                setattr(self, name, np.concatenate([column, getattr(more, name)]))
+
+    def pending(
+        self, blocks: Sequence[Block], *, withdrawn: bool = True, target: tuple[int, int] | None = None
+    ) -> Pending:
+        """Return the rows of these blocks that have no result yet.
+
+        Args:
+            blocks: The blocks to look at.
+            withdrawn: Whether draws that a budget has not admitted may still be admitted.
+            target: (part, n): a budget admits draws of that part only, until n are admitted.
+        """
+        budgeted = [block.id for block in blocks if block.mode == "budget"]
+        wanted = ~self.done & np.isin(self.block, [block.id for block in blocks])
+        if not withdrawn:
+            wanted &= self.admitted | ~np.isin(self.block, budgeted)
+        if target is not None:
+            part, n = target
+            more = np.flatnonzero(wanted & ~self.admitted & (self.part == part))
+            wanted &= self.admitted
+            wanted[more[: max(n - admitted_draws(blocks, part), 0)]] = True
+        rows = np.flatnonzero(wanted)
+        rows = rows[np.argsort(~self.admitted[rows], kind="stable")]
+        must = int(self.admitted[rows].sum())
+        ids = frozenset(block.id for block in blocks)
+        return Pending(self.index[rows], self.theta[rows], self.predicted[rows], must=must, blocks=ids)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Planned runs without a result: first those that will be completed, then, under a budget, the others in order."""
+
+    index: npt.NDArray[np.int64]
+    theta: Array
+    predicted: Array
+    must: int
+    blocks: frozenset[int] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+def admitted_draws(blocks: Collection[Block], part: int) -> int:
+    """Count the draws of a part, besides the pilot, that will be completed."""
+    return sum(block.admitted for block in blocks if block.part == part and block.mode != "pilot")
+
+
+def common_shape(outcomes: Sequence[Outcome]) -> Shape | None:
+    """Return the shape of most outputs; between equals the lowest index decides. None if no run gave numbers."""
+    given = [o for o in sorted(outcomes, key=lambda o: o.index) if o.status == "ok" and o.x is not None]
+    counts = Counter(outcome.x.shape for outcome in given if outcome.x is not None)
+    return max(counts, key=lambda shape: counts[shape]) if counts else None
