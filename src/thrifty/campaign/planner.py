@@ -123,9 +123,7 @@ class Planner:
             scale=campaign.settings.cost_scale,
         )
 
-    def commit(
-        self, part: int, n: int, *, mode: str, proposal: Any = None, cost: Cost | None = None
-    ) -> None:
+    def commit(self, part: int, n: int, *, mode: str, proposal: Any = None, cost: Cost | None = None) -> None:
         """Draw n parameters from a part, in the random stream of the next block, and commit them."""
         store, seed = self.campaign.store, self.campaign.settings.seed
         if part == PRIOR:

@@ -186,7 +186,9 @@ class Driver:
             most = budget.amount
         if deadline is not None:
             end = now + deadline
-            reserve = reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.has_predictions else 0.0
+            reserve = (
+                reserve_before_deadline(schedule.predicted, schedule.pace or 0.0) if schedule.has_predictions else 0.0
+            )
         return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
     def _tally(self, pending: Pending, budget: Budget | None) -> Tally:

@@ -220,7 +220,7 @@ def infer(
         (360, True)
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.campaign.simulate import check_count
+    from thrifty.campaign.settings import check_count
     from thrifty.inference.checks import read_observations
     from thrifty.priors import as_prior
 
