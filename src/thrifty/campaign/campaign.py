@@ -37,6 +37,7 @@ from thrifty.runner.time_limits import checked_limit
 from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock
 from thrifty.store.repair import Verification, find_damage, repair_damage
+from thrifty.store.schema import NAME
 from thrifty.store.store import Store
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Cost, Prior
@@ -307,7 +308,7 @@ def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalt
 
 def verify_folder(folder: Path, prior: Prior | None = None, *, repair: bool) -> Verification:
     """Test every checksum of a folder that may be too damaged to be opened, and repair it if asked."""
-    if not Store.exists(folder) and read_backup(folder) is None:
+    if not (folder / NAME).is_file() and read_backup(folder) is None:
         Store.open(folder, readonly=True)  # says what is missing
     known = prior if prior is not None else _stored_prior(folder)
     if not repair:
