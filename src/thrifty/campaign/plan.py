@@ -13,7 +13,7 @@ import numpy as np
 
 from thrifty.costs import FittedCost, fit_cost
 from thrifty.errors import CostError, SelfCheckError
-from thrifty.penalties import Penalty, Power, as_penalty
+from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import CostAware, Mixture, evaluate_cost
 from thrifty.runner.progress import amount
@@ -109,7 +109,7 @@ def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tup
         return Mixture(prior, cost, powers=powers).balanced, table
     if penalty is None:
         return (CostAware(prior, cost, Power(0.5)) if table.worthwhile else None), table
-    chosen: Penalty = as_penalty(penalty)
+    chosen = as_penalty(penalty)
     if isinstance(chosen, Power) and chosen.k == 0:
         return None, table
     return CostAware(prior, cost, chosen), table
