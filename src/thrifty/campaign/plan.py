@@ -16,7 +16,7 @@ from thrifty.errors import CostError, SelfCheckError
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import CostAware, Mixture, evaluate_cost
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Cost, Prior
 
@@ -62,8 +62,8 @@ class Plan:
                 f"cost      {self.cost}",
                 f"self-test weighted draws reproduce the prior: p = {self.p_value:.2g}",
                 str(self.table),
-                f"for {self.n:,} runs under {chosen}: {amount(self.total, self.unit)}"
-                f" (plain {amount(self.plain, self.unit)}){limit}",
+                f"for {self.n:,} runs under {chosen}: {format_amount(self.total, self.unit)}"
+                f" (plain {format_amount(self.plain, self.unit)}){limit}",
             ]
         )
 

@@ -15,7 +15,7 @@ from thrifty.campaign.budget import Budget, Price
 from thrifty.costs import FittedCost
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.proposals import CostAware, weighting_from_dict
-from thrifty.runner.seeds import CANDIDATES, coin, stream
+from thrifty.runner.seeds import CANDIDATES, flip_coin, make_stream
 from thrifty.runner.task import CostKind
 from thrifty.store.read import Frozen, Table, read_table
 from thrifty.store.store import Store
@@ -104,7 +104,7 @@ class Planner:
         theta, log_weights = drawn(self.prior, proposal, n, seed=self.settings["seed"], block=len(blocks))
         predicted = np.full(n, np.nan) if fitted is None else np.asarray(fitted(theta), dtype=np.float64)
         first = sum(block["n"] for block in blocks)
-        coins = np.array([coin(self.settings["seed"], first + i) for i in range(n)])
+        coins = np.array([flip_coin(self.settings["seed"], first + i) for i in range(n)])
         self.store.add_block(part, theta, log_weights=log_weights, predicted=predicted, coins=coins, mode=mode)
 
     def budget(self, text: str | None) -> Budget | None:
@@ -214,7 +214,7 @@ def request_of(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
 
 def drawn(prior: Prior, proposal: Any, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
     """(theta, log weights) of a block: a pure function of seed, block and proposal."""
-    rng = np.random.default_rng(stream(seed, CANDIDATES, block))
+    rng = np.random.default_rng(make_stream(seed, CANDIDATES, block))
     if proposal is None:
         return np.asarray(prior.sample(n, rng), dtype=np.float64), np.zeros(n)
     draws = proposal.sample(n, rng)

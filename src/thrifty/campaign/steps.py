@@ -27,7 +27,7 @@ from thrifty.errors import CampaignError, ConfigError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
-from thrifty.runner.progress import ProgressMode, Tally, watcher
+from thrifty.runner.progress import ProgressMode, Tally, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit
@@ -80,7 +80,7 @@ class Driver:
         recorder = Recorder(self.store, policy=policy, session=session, blocks=pending.blocks)
         spend = budget.spent_on if budget is not None else lambda outcome: outcome.cpu
         job = Job(self.simulator, self.settings["seed"], self.settings["m"], warm_up=True)
-        with watcher(self.progress, tally=self._tally(pending, budget)) as watching:
+        with watch_progress(self.progress, tally=self._tally(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
                 job,

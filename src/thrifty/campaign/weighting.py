@@ -11,7 +11,7 @@ from thrifty.campaign.failures import describe_where
 from thrifty.campaign.steps import failed_mass
 from thrifty.errors import CampaignError, QualityGateError, warn
 from thrifty.proposals import Pool
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.store.read import Table, limit_factor
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
@@ -55,7 +55,7 @@ def _check_complete(table: Table, predicted: Array, *, unit: str, allow_incomple
     if not missing.any():
         return
     predicted = predicted[missing]
-    size = f" ({amount(float(np.nansum(predicted)), unit)} predicted)" if np.isfinite(predicted).any() else ""
+    size = f" ({format_amount(float(np.nansum(predicted)), unit)} predicted)" if np.isfinite(predicted).any() else ""
     if not allow_incomplete:
         raise CampaignError(
             f"{int(missing.sum()):,} planned runs{size} are missing",

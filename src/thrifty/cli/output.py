@@ -104,10 +104,10 @@ def figure(value: float, unit: str) -> str:
         >>> figure(776_543.2, "events"), figure(0.0312, "eur"), figure(5400, "s")
         ('777,000 events', '0.0312 eur', '1.5 h')
     """
-    from thrifty.runner.progress import amount
+    from thrifty.runner.progress import format_amount
 
     if unit == "s" or not math.isfinite(value) or abs(value) < 1000:
-        return amount(value, unit)
+        return format_amount(value, unit)
     return f"{float(f'{value:.3g}'):,.0f} {unit}"
 
 

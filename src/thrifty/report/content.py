@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,9 +71,9 @@ def format_cost(value: float, unit: str) -> str:
         ('147,000 events', '0.0123 eur', '1 eur', '1.5 h')
     """
     if unit in ("s", "cpu-s") or not math.isfinite(value):
-        return amount(value, unit)
+        return format_amount(value, unit)
     if value == 0 or abs(value) >= 1e12:
-        return amount(value, unit)
+        return format_amount(value, unit)
     digits = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, digits):,.{max(digits, 0)}f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text

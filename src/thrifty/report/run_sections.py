@@ -17,7 +17,7 @@ from thrifty.campaign.failures import describe_where
 from thrifty.report.content import Drawing, Grid, Section, clean
 from thrifty.report.drawings import draw_timeline
 from thrifty.report.gather import Facts, describe_limits
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.version import __version__
 
 CITATION = (
@@ -85,13 +85,14 @@ def timeline_section(facts: Facts) -> Section:
         return Section(key, missing="No run has finished.", command=facts.command("run"))
     hosts = Counter(stamps.host)
     repeated = int((stamps.attempt > 1).sum())
+    elapsed, wall = sum(s.elapsed for s in facts.sessions), float(stamps.wall.sum())
     lead = [
-        f"{len(facts.sessions)} driver sessions, {amount(sum(s.elapsed for s in facts.sessions), 's')} in all, on"
-        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {amount(float(stamps.wall.sum()), 's')} of run time."
+        f"{len(facts.sessions)} driver sessions, {format_amount(elapsed, 's')} in all, on"
+        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {format_amount(wall, 's')} of run time."
         f" {repeated:,} runs were started again after a worker died or a limit was extended.",
     ]
     body = [
-        [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), amount(s.elapsed, "s"), s.engine, s.host,
+        [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), format_amount(s.elapsed, "s"), s.engine, s.host,
          str(s.pid)]
         for s in facts.sessions[-12:]
     ]  # fmt: skip

@@ -22,7 +22,7 @@ from thrifty.costs import cost_from_dict
 from thrifty.errors import DamagedStoreError
 from thrifty.penalties import penalty_from_dict
 from thrifty.proposals import Pool, weighting_from_dict
-from thrifty.runner.task import OUTPUT_LIMIT, CostKind
+from thrifty.runner.task import MAX_OUTPUT_BYTES, CostKind
 from thrifty.runner.time_limits import lazy_log_factor, read_policy
 from thrifty.store.rows import read_outcome, read_theta
 from thrifty.store.schema import explained
@@ -136,7 +136,7 @@ def _planned(store: Store, blocks: dict[int, dict[str, Any]], dim: int, *, x_sha
     n = sum(block["admitted"] for block in blocks.values())
     n = min(n, store.planned())  # sizes from files are not trusted
     size = 8 * math.prod(x_shape)
-    if n * size > OUTPUT_LIMIT:
+    if n * size > MAX_OUTPUT_BYTES:
         with explained(store.folder):
             largest = store.db.execute("SELECT max(length(x)) FROM runs").fetchone()[0]
         if largest is not None and size > largest:
@@ -190,7 +190,7 @@ def known_shape(store: Store) -> Shape:
         with understood(store.folder, "the shape of outputs"):
             frozen = [1] if row is None else [int(size) for size in str(row[0]).split(",")]
     shape = tuple(frozen)
-    if 8 * int(np.prod(shape, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in shape):
+    if 8 * int(np.prod(shape, dtype=object)) > MAX_OUTPUT_BYTES or any(size < 0 for size in shape):
         raise DamagedStoreError(
             f"{store.folder}: outputs of shape {shape} are beyond any limit", code="untrusted-folder"
         )

@@ -20,7 +20,7 @@ from typing import Any
 from thrifty.campaign.planner import drawn, rebuilt
 from thrifty.campaign.settings import readable_prior
 from thrifty.errors import CampaignError, DamagedStoreError
-from thrifty.runner.seeds import coin
+from thrifty.runner.seeds import flip_coin
 from thrifty.store.backup import SIDECAR, read_sidecar, refuse_lost, write_sidecar
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import Frozen, scan
@@ -167,7 +167,7 @@ def _redraw(store: Store, prior: Prior, indices: list[int]) -> None:
                     theta[at],
                     log_weight=float(weights[at]),
                     predicted=predicted,
-                    coin=coin(settings["seed"], i),
+                    coin=flip_coin(settings["seed"], i),
                 )
                 store.db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
