@@ -22,7 +22,7 @@ from common import Record, Study, Task, Value, column, main as run_study, mean_s
 from epidemics import PILOT, POWERS, fit, model_of, pilot, pooled, simulated
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 ARMS = ("plain", "√c", "k=1", "paper's mixture", "balance mixture")
 TEST = 3_000
@@ -122,7 +122,7 @@ def text(record: Record) -> str:
 
 def draw(record: Record, path: Path) -> None:
     budgets = sorted({v["budget"] for v in record["values"]})
-    figure, axes = new(9, 3.2, columns=3)
+    figure, axes = make_figure(9, 3.2, columns=3)
     for ax, part in zip(axes[0], ("all", "cheap", "dear"), strict=True):
         for i, arm in enumerate(ARMS):
             y = [column(pick(record, budget=b, arm=arm), part) for b in budgets]
@@ -131,10 +131,10 @@ def draw(record: Record, path: Path) -> None:
         ax.set_xscale("log")
         ax.set_xticks(budgets, [f"{b:,}" for b in budgets])
         ax.minorticks_off()
-        labels(
+        set_labels(
             ax, "budget, in plain runs", "mean log density (bars: se)" if part == "all" else "", f"{part} observations"
         )
-    legend(axes[0, 0], loc="lower right")
+    add_legend(axes[0, 0], loc="lower right")
     save(figure, path)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from common import Record, Study, Task, Value, column, main as run_study, mean_sd, paired, pick, save, table
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 POWERS = (1, 2)
 PLACES = {"cheap": -2.0, "middling": 0.0, "dear": 2.0}
@@ -83,7 +83,7 @@ def _change(record: Record, k: int, place: str) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(7.5, 3.2, columns=2)
+    figure, axes = make_figure(7.5, 3.2, columns=2)
     for ax, k in zip(axes[0], POWERS, strict=True):
         for j, weighted in enumerate((True, False)):
             for i, place in enumerate(PLACES):
@@ -93,8 +93,8 @@ def draw(record: Record, path: Path) -> None:
         ax.set_xticks(range(len(PLACES)), list(PLACES))
         ax.set_yscale("log")
         ax.set_ylim(1e-4, 2)
-        labels(ax, "observation", "MMD² to the exact posterior", f"NLE on runs from k = {k}")
-    legend(axes[0, 0])
+        set_labels(ax, "observation", "MMD² to the exact posterior", f"NLE on runs from k = {k}")
+    add_legend(axes[0, 0])
     save(figure, path)
 
 

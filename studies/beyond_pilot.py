@@ -34,7 +34,7 @@ from epidemics import (
 from temporal_truth import exact_draws
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, new
+from thrifty.plots.style import COLOURS, make_figure, set_labels
 from thrifty.types import Array
 
 SEEDS = {"TemporalSIR": 50, "HomogeneousSIR": 10}
@@ -211,7 +211,7 @@ def _yardstick(record: Record) -> str:
 def draw(record: Record, path: Path) -> None:
     panels = [(name, "mmd2", "MMD² to the reference") for name in SEEDS if pick(record, model=name)]
     panels.insert(1, ("TemporalSIR", "exact", "MMD² to the exact posterior"))
-    figure, axes = new(3.9 * len(panels), 3.5, columns=len(panels))
+    figure, axes = make_figure(3.9 * len(panels), 3.5, columns=len(panels))
     for ax, (name, which, shown) in zip(axes[0], panels, strict=True):
         for j, (way, label) in enumerate(WAYS.items()):
             y = [column(rows_of(record, name, k, way), which) for k in POWERS[1:]]
@@ -222,7 +222,7 @@ def draw(record: Record, path: Path) -> None:
             ax.axhline(plain, color=COLOURS[2 * j], linewidth=1, linestyle=":", label=f"prior runs, {network}")
         ax.set_xticks(range(len(y)), [f"k={k:g}" for k in POWERS[1:]])
         ax.set_ylim(bottom=0)
-        labels(ax, "proposal", f"{shown} (bars: sd)", SHOWN[name])
+        set_labels(ax, "proposal", f"{shown} (bars: sd)", SHOWN[name])
     figure.legend(
         *axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False, fontsize=8
     )

@@ -16,7 +16,7 @@ import numpy as np
 from common import Record, Study, Task, Value, column, main as run_study, pick, save, table
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 RANGES = (10, 100, 1000)
 ARMS = ("plain", "√c", "k=1", "balance mixture")
@@ -119,7 +119,7 @@ def _summary(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(9, 3.2, columns=3)
+    figure, axes = make_figure(9, 3.2, columns=3)
     for ax, r in zip(axes[0], RANGES, strict=True):
         for i, arm in enumerate(ARMS[1:]):
             points = [worth(record, r, arm, place) for place in PLACES]
@@ -131,8 +131,8 @@ def draw(record: Record, path: Path) -> None:
         ax.set_ylim(0.2, 30)
         ax.set_yticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
         ax.minorticks_off()
-        labels(ax, "observation", "budget of plain over arm" if r == RANGES[0] else "", f"cost range {r}×")
-    legend(axes[0, 1])
+        set_labels(ax, "observation", "budget of plain over arm" if r == RANGES[0] else "", f"cost range {r}×")
+    add_legend(axes[0, 1])
     save(figure, path)
 
 

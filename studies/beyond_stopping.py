@@ -18,7 +18,7 @@ from common import Record, Study, Task, Value, column, main as run_study, pick, 
 
 import thrifty as th
 from thrifty.campaign.simulate import Memory, assemble
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 from thrifty.runner.engines.virtual import Virtual
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
@@ -142,23 +142,23 @@ def text(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(9.5, 3.2, columns=2)
+    figure, axes = make_figure(9.5, 3.2, columns=2)
     bins = np.linspace(0.34, 0.56, 56)
     for i, rule in enumerate(RULES):
         means = np.concatenate([v["means"] for v in pick(record, case="√c, 64 workers", rule=rule)])
         axes[0, 0].hist(means, bins, color=COLOURS[i], alpha=0.8, label=RULES[rule])
     axes[0, 0].axvline(0.5, color="k", linewidth=1)
-    labels(axes[0, 0], "weighted mean of θ", "campaigns", "budget stop, √c, 64 workers (truth 0.5)")
+    set_labels(axes[0, 0], "weighted mean of θ", "campaigns", "budget stop, √c, 64 workers (truth 0.5)")
     for i, policy in enumerate(LIMITS):
         rows = pick(record, policy=policy)
         axes[0, 1].plot(column(rows, "cost"), column(rows, "mean"), "o", color=COLOURS[i], markersize=4,
                         label=LIMITS[policy])  # fmt: skip
     axes[0, 1].axhline(1, color="k", linewidth=1)
-    labels(axes[0, 1], "time spent, of all runs to the end", "posterior mean (truth 1)", "time limit")
+    set_labels(axes[0, 1], "time spent, of all runs to the end", "posterior mean (truth 1)", "time limit")
     axes[0, 0].set_ylim(top=1.5 * axes[0, 0].get_ylim()[1])
     axes[0, 1].set_ylim(top=1.2)
     for ax in axes[0]:
-        legend(ax, loc="upper left")
+        add_legend(ax, loc="upper left")
     save(figure, path)
 
 

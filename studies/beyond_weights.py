@@ -17,7 +17,7 @@ import numpy as np
 from common import Record, Study, Task, Value, column, main as run_study, mean_sd, pick, save, table
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 POWERS = (0, 1, 2, 3)
 SLOPE = 0.6  # log cost per prior sd: a range of 40 over the central 99.8 % of the prior
@@ -94,7 +94,7 @@ def text(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(8, 3.2, columns=2)
+    figure, axes = make_figure(8, 3.2, columns=2)
     for j, scheme in enumerate(("paper", "balance")):
         for i, place in enumerate(PLACES):
             y = column(pick(record, place=place, scheme=scheme), "mmd2")
@@ -105,10 +105,10 @@ def draw(record: Record, path: Path) -> None:
     axes[0, 1].set_xscale("log")
     axes[0, 0].set_yscale("log")
     axes[0, 1].set_yscale("log")
-    labels(axes[0, 0], "observation", "MMD² to the exact posterior", "same runs, two weights")
-    labels(axes[0, 1], "cost range", "ESS/n", "effective draws per draw")
+    set_labels(axes[0, 0], "observation", "MMD² to the exact posterior", "same runs, two weights")
+    set_labels(axes[0, 1], "cost range", "ESS/n", "effective draws per draw")
     for ax in axes[0]:
-        legend(ax)
+        add_legend(ax)
     save(figure, path)
 
 

@@ -20,7 +20,7 @@ from gamma_abc import TRUTHS, judged, tables
 from table1 import PAPER, start_up
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, GREY, LIGHT, density, labels, new
+from thrifty.plots.style import COLOURS, GREY, LIGHT, estimate_density, make_figure, set_labels
 from thrifty.types import Array
 
 ARMS = ("k=0", "k=0.5", "k=1", "k=2", "k=3", "paper mixture", "balance mixture")
@@ -77,12 +77,12 @@ def _own_scale(runs: th.Simulations) -> float:
 def _densities(accepted: Any, draws: Array, x_o: Array, exact: Any) -> dict[str, list[float]]:
     """NPE on six posterior sd to each side, ABC (far wider) on sixty."""
     near, far = (np.linspace(exact.mean - r * exact.sd, exact.mean + r * exact.sd, 60) for r in (6, 60))
-    out = {"near": near, "far": far, "npe": density(draws[:, 0], np.full(len(draws), 1 / len(draws)), near),
+    out = {"near": near, "far": far, "npe": estimate_density(draws[:, 0], np.full(len(draws), 1 / len(draws)), near),
            "true": np.exp(exact.log_prob(near[:, None]))}  # fmt: skip
     with warnings.catch_warnings(), contextlib.suppress(th.ThriftyError):  # a strong penalty may leave nothing
         warnings.simplefilter("ignore", th.ThriftyWarning)
         post = accepted.accepted(x_o)
-        out["abc"] = density(post.theta[:, 0], post.weights, far)
+        out["abc"] = estimate_density(post.theta[:, 0], post.weights, far)
     return {name: [float(v) for v in np.ravel(values)] for name, values in out.items()}
 
 
@@ -137,7 +137,7 @@ def _cheap_claim(record: Record) -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(10.5, 7.2, rows=3, columns=4)
+    figure, axes = make_figure(10.5, 7.2, rows=3, columns=4)
     for arm in ARMS:
         first = pick(record, arm=arm)[0]
         dashed = "--" if "balance" in arm else "-"
@@ -152,16 +152,16 @@ def draw(record: Record, path: Path) -> None:
             for i, (name, grid) in enumerate((("abc", "far"), ("npe", "near")), start=1):
                 if name in seen:
                     axes[i, j + 1].plot(seen[grid], seen[name], color=COLOUR[arm], linestyle=dashed, linewidth=1.2)
-    labels(axes[0, 0], "n", "cost, in plain runs", "cost against n")
+    set_labels(axes[0, 0], "n", "cost, in plain runs", "cost against n")
     for j, truth in enumerate(TRUTHS):
         seen = next(v for v in pick(record, truth=truth) if "near" in v)
         axes[0, j + 1].set_ylim(0, 1)
-        labels(axes[0, j + 1], "cost relative to the prior", "MMD" if j == 0 else "",
+        set_labels(axes[0, j + 1], "cost relative to the prior", "MMD" if j == 0 else "",
                f"θ = {truth:.0f} (hollow: NPE)")  # fmt: skip
         (true,) = axes[2, j + 1].plot(seen["near"], seen["true"], "k:", linewidth=2, label="true posterior")
         axes[1, j + 1].axvspan(seen["near"][0], seen["near"][-1], color=LIGHT, linewidth=0)
-        labels(axes[1, j + 1], "θ", "density" if j == 0 else "", "ABC (grey: panel below)")
-        labels(axes[2, j + 1], "θ", "density" if j == 0 else "", "NPE, first seed")
+        set_labels(axes[1, j + 1], "θ", "density" if j == 0 else "", "ABC (grey: panel below)")
+        set_labels(axes[2, j + 1], "θ", "density" if j == 0 else "", "NPE, first seed")
     axes[1, 0].legend(handles=[*axes[0, 0].get_lines(), true], loc="center", frameon=False, fontsize=9)
     for ax in axes[1:, 0]:
         ax.axis("off")

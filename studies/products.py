@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 import thrifty as th
 from thrifty.closed_form import ess_fraction, gain
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 from thrifty.types import Array
 
 POWERS = (0.25, 0.5, 0.75, 1, 1.5, 2)
@@ -339,7 +339,7 @@ def _radio() -> str:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(10.5, 3.4, columns=3)
+    figure, axes = make_figure(10.5, 3.4, columns=3)
     for ax, name in zip(axes[0], GRID, strict=True):
         exact = [pick(record, model=name, kind="exact", k=k)[0]["product"] for k in POWERS]
         fits = [column(pick(record, model=name, kind="fitted", k=k), "product") for k in POWERS]
@@ -352,8 +352,8 @@ def draw(record: Record, path: Path) -> None:
             rows = pick(record, model=name, kind="floor")
             ax.plot(POWERS, [v["product"] for v in rows], "--", color=COLOURS[1], label="floor too high")
         ax.set_ylim(0, 1.7)
-        labels(ax, "k", "CG×ESS", SHOWN[name])
-    legend(axes[0, 1])
+        set_labels(ax, "k", "CG×ESS", SHOWN[name])
+    add_legend(axes[0, 1])
     save(figure, path)
 
 

@@ -21,7 +21,7 @@ from common import Record, Study, Task, Value, column, main as run_study, mean_s
 import thrifty as th
 from thrifty.campaign.simulate import Memory
 from thrifty.closed_form import gain
-from thrifty.plots.style import COLOURS, density, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, estimate_density, make_figure, set_labels
 from thrifty.runner.engines.virtual import Virtual
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
@@ -118,7 +118,7 @@ def curves(scaled: Array) -> list[list[float]]:
     for values in scaled.T:
         middle, reach = np.median(values), 6 * np.quantile(np.abs(values - np.median(values)), 0.7)
         ends = max(0.0, middle - reach), min(1.0, middle + reach)
-        out.append([*ends, *density(values, weights, np.linspace(*ends, 40), (0.0, 1.0))])
+        out.append([*ends, *estimate_density(values, weights, np.linspace(*ends, 40), (0.0, 1.0))])
     return [[float(v) for v in curve] for curve in out]
 
 
@@ -216,7 +216,7 @@ def _mean(rows: list[Value], name: str) -> Array:
 
 def draw(record: Record, path: Path) -> None:
     names = th.models.Radio().names
-    figure, axes = new(12, 5.4, rows=2, columns=4)
+    figure, axes = make_figure(12, 5.4, rows=2, columns=4)
     for i, method in enumerate(("NPE", "NLE")):
         for j, name in enumerate(names):
             for a, arm in enumerate(ARMS):
@@ -224,8 +224,8 @@ def draw(record: Record, path: Path) -> None:
                 low, high, *curve = row["curve"][j]
                 axes[i, j].plot(np.linspace(low, high, len(curve)), curve, color=COLOURS[a], label=arm)
             axes[i, j].axvline(row["truth"][j], color="k", linewidth=1, linestyle="--", label="truth")
-            labels(axes[i, j], name.replace("_", " ") + " (prior: 0 to 1)" if i else "", method if j == 0 else "")
-    legend(axes[0, -1])
+            set_labels(axes[i, j], name.replace("_", " ") + " (prior: 0 to 1)" if i else "", method if j == 0 else "")
+    add_legend(axes[0, -1])
     save(figure, path)
 
 

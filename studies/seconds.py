@@ -22,7 +22,7 @@ from epidemics import PILOT, POWERS, SHOWN
 from table2 import ARMS, PAPER_SAVED
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, GREY, labels, legend, new
+from thrifty.plots.style import COLOURS, GREY, add_legend, make_figure, set_labels
 from thrifty.types import Array
 
 RUNS = {"HomogeneousSIR": ("homogeneous_sir", 300), "TemporalSIR": ("temporal_sir", 5_000),
@@ -109,7 +109,7 @@ def _flat(record: Record) -> str:
 
 def draw(record: Record, path: Path) -> None:
     names = [name for name in RUNS if pick(record, model=name)]
-    figure, axes = new(3.4 * len(names), 3, columns=len(names))
+    figure, axes = make_figure(3.4 * len(names), 3, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
         for j, arm in enumerate(ARMS[1:]):
             saved = 100 * column(pick(record, model=name, arm=arm), "saved")
@@ -119,8 +119,8 @@ def draw(record: Record, path: Path) -> None:
         ax.set_xticks(range(len(ARMS) - 1), ARMS[1:])
         ax.axhline(0, color=GREY, linewidth=0.8)
         ax.set_ylim(min(0.0, 100 * column(pick(record, model=name), "saved").min() - 5), 100)
-        labels(ax, "proposal", "CPU seconds saved [%]", SHOWN[name])
-    legend(axes[0, 0], loc="upper left")
+        set_labels(ax, "proposal", "CPU seconds saved [%]", SHOWN[name])
+    add_legend(axes[0, 0], loc="upper left")
     save(figure, path)
 
 

@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 import thrifty as th
 from thrifty.closed_form import ess_fraction, gain
-from thrifty.plots.style import COLOURS, labels, legend, new
+from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 LOW, HIGH = 100.0, 1000.0
 POWERS = (0.5, 1, 2, 3)
@@ -122,15 +122,15 @@ def measured_ends(record: Record) -> tuple[float, float]:
 
 
 def draw(record: Record, path: Path) -> None:
-    figure, axes = new(11, 3.4, columns=3)
+    figure, axes = make_figure(11, 3.4, columns=3)
     grid, o = np.linspace(LOW, HIGH, 300), start_up()
     for k, colour in zip((0, 1, 2, 3), COLOURS, strict=False):
         density = (grid + o) ** -float(k)
         axes[0, 0].plot(grid, density / np.trapezoid(density, grid), color=colour, label=f"k = {k}" if k else "prior")
         axes[0, 1].plot(grid, ((LOW + o) / (grid + o)) ** k, color=colour)
-    labels(axes[0, 0], "θ", "density", "cost-aware proposals")
-    labels(axes[0, 1], "θ", "A(θ)", "acceptance")
-    legend(axes[0, 0])
+    set_labels(axes[0, 0], "θ", "density", "cost-aware proposals")
+    set_labels(axes[0, 1], "θ", "A(θ)", "acceptance")
+    add_legend(axes[0, 0])
     top = np.geomspace(1.2, 30, 40)
     rng = np.random.default_rng(0)
     for i, (power, k) in enumerate(((1, 1), (2, 1), (1, 2), (2, 2))):
@@ -140,8 +140,8 @@ def draw(record: Record, path: Path) -> None:
             c = rng.uniform(1, t, 200_000) ** power
             axes[0, 2].plot(t, c.mean() * (c**-k).mean() / (c ** (1 - k)).mean(), "o", color=COLOURS[i], markersize=4)
     axes[0, 2].set_yscale("log")
-    labels(axes[0, 2], "θ_max (prior U(1, θ_max))", "CG", "gain: closed form, Monte Carlo dots")
-    legend(axes[0, 2])
+    set_labels(axes[0, 2], "θ_max (prior U(1, θ_max))", "CG", "gain: closed form, Monte Carlo dots")
+    add_legend(axes[0, 2])
     save(figure, path)
 
 

@@ -16,7 +16,7 @@ from common import Record, Study, Task, Value, column, main as run_study, mean_s
 from epidemics import PILOT, POWERS, SHOWN, fit, judged, model_of, pilot, pooled, references, savings, simulated, spent
 
 import thrifty as th
-from thrifty.plots.style import COLOURS, GREY, labels, legend, new, plain_ticks
+from thrifty.plots.style import COLOURS, GREY, add_legend, make_figure, set_labels, set_plain_ticks
 
 SEEDS = {"HomogeneousSIR": 50, "TemporalSIR": 50, "BernoulliSIR": 20}
 ARMS = ("NPE", "k=0.5", "k=1", "k=2", "mixture")
@@ -173,7 +173,7 @@ def verdict(rows: list[Value], paper: tuple[float, float, float], which: str = "
 
 def draw(record: Record, path: Path) -> None:
     names = [name for name in SEEDS if pick(record, model=name)]
-    figure, axes = new(3.8 * len(names), 3.6, columns=len(names))
+    figure, axes = make_figure(3.8 * len(names), 3.6, columns=len(names))
     for ax, name in zip(axes[0], names, strict=True):
         for i, arm in enumerate((*ARMS, *BEYOND)):
             rows = pick(record, model=name, arm=arm)
@@ -186,10 +186,10 @@ def draw(record: Record, path: Path) -> None:
                 at = PAPER_SAVED[name][ARMS.index(arm)], PAPER_MMD[name][ARMS.index(arm)][0]
                 ax.plot(*at, "x", color=colour, markersize=7)
         ax.set_yscale("log")
-        plain_ticks(ax.yaxis, 20)
-        labels(ax, "time saved at equal n [%]", "MMD² to the reference (bars: se)", SHOWN[name])
+        set_plain_ticks(ax.yaxis, 20)
+        set_labels(ax, "time saved at equal n [%]", "MMD² to the reference (bars: se)", SHOWN[name])
     axes[0, 0].plot([], [], "x", color="#444444", label="paper")
-    legend(axes[0, 0], ncols=2)
+    add_legend(axes[0, 0], ncols=2)
     save(figure, path)
 
 

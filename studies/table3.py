@@ -17,7 +17,7 @@ from common import Record, Study, Task, Value, column, main as run_study, mean_s
 from epidemics import POWERS, fit, judged, model_of, pilot, references, savings, simulated, spent
 
 import thrifty as th
-from thrifty.plots.style import new
+from thrifty.plots.style import make_figure
 
 ARMS = ("k=0.5", "k=1", "k=2", "mixture")
 PAPER = {  # Table 3: MMD² and its sd, time saved in %, for the four arms
@@ -117,7 +117,7 @@ def draw(record: Record, path: Path) -> None:
     grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
     truth = model.simulate_many(np.repeat(grid, 50, axis=0), 3).cost.reshape(-1, 50).mean(1)
     shown = {"mean of 50 runs": truth} | {k: c(grid) for k, c in cost_models(pilot(model, 0)[0], model.prior).items()}
-    figure, axes = new(13, 3, columns=5)
+    figure, axes = make_figure(13, 3, columns=5)
     for ax, (name, values) in zip(axes[0], shown.items(), strict=True):
         mesh = ax.pcolormesh(axis, axis, values.reshape(20, 20).T, vmin=0, vmax=truth.max(), shading="nearest")
         ax.set_title(f"{name} (wrong)" if name == "turned round" else name, fontsize=10, loc="left")

@@ -15,7 +15,7 @@ import thrifty as th
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
-from thrifty.runner.savings import saved
+from thrifty.runner.savings import estimate_savings
 from thrifty.runner.task import Outcome
 from thrifty.tables.simulations import table_hash
 
@@ -541,5 +541,5 @@ def test_saved_is_that_of_the_whole_plan_at_any_time(finished, tmp_path):
     assert part.done == 100 and abs(part.saved.share - whole.share) < 0.05
     with c.session.reading() as opened:
         table, weights = opened.table, opened.log_weights()
-    alone = saved(table.reported[table.done], weights[table.done])
+    alone = estimate_savings(table.reported[table.done], weights[table.done])
     assert abs(alone.share - whole.share) > 0.1, "finished runs alone (mutant) must miss it"

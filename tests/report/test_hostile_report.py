@@ -18,7 +18,7 @@ from report_scenario import campaign, finish, forge, forge_names, keep_result, s
 import thrifty as th
 from thrifty.errors import ThriftyError
 from thrifty.report import write
-from thrifty.report.content import clean, label
+from thrifty.report.content import as_label, clean
 from thrifty.store.rows import with_checksum
 
 SCRIPT = "<script>document.title='PWNED'</script>"
@@ -121,7 +121,7 @@ def test_settings_that_cannot_be_meant_are_named_or_shown(stages, tmp_path, sett
 def test_cleaning():
     assert clean("a\x00b\nc\u2028d\u202ee") == "a b c d e"
     assert len(clean("x" * 10_000)) == 400
-    assert label("$x$") == r"\$x\$"
+    assert as_label("$x$") == r"\$x\$"
 
 
 WATCHED = textwrap.dedent(

@@ -12,9 +12,9 @@ from report_scenario import STAGES, campaign, finish, keep_result, simulate
 import thrifty as th
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
-from thrifty.report.drawings import busy
+from thrifty.report.drawings import count_running
 from thrifty.report.gather import Stamps, gather
-from thrifty.report.headline import judge
+from thrifty.report.headline import make_headline
 from thrifty.report.results import Result, read_results
 from thrifty.tables.simulations import table_hash
 
@@ -146,13 +146,13 @@ def test_verdicts_come_from_the_worst_check(stages):
     # the campaign's own failed prior mass counts, whatever the checks say
     failed = th.diagnostics.weight_health(facts.simulations).verdict
     assert failed != "trust"
-    assert judge(facts, (result("trust"),)).level != "yes"
-    assert judge(facts, (result("trust", "do not trust"),)).answer == "No"
-    assert judge(facts, (result("gibberish"),)).answer == "No"
-    card = judge(facts, (result("trust", "trust", "do not trust", "with care"),))
+    assert make_headline(facts, (result("trust"),)).level != "yes"
+    assert make_headline(facts, (result("trust", "do not trust"),)).answer == "No"
+    assert make_headline(facts, (result("gibberish"),)).answer == "No"
+    card = make_headline(facts, (result("trust", "trust", "do not trust", "with care"),))
     assert card.reasons[0].endswith("reason 2.") and len(card.reasons) == 3
     unchecked = Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), None)
-    assert judge(facts, (unchecked,)).level != "yes"
+    assert make_headline(facts, (unchecked,)).level != "yes"
 
 
 def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
@@ -164,7 +164,7 @@ def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
     rows = [{"name": "sbc", "verdict": "trust", "reason": "ranks are uniform", "p_value": 0.3}]
     diagnosis = {"verdict": "trust", "checks": rows, "reasons": [], "notes": []}
     result = Result("a", "ABC", None, np.zeros(1), np.zeros((5, 1)), None, ("theta",), diagnosis)
-    card = judge(gather(c.folder), (result,))
+    card = make_headline(gather(c.folder), (result,))
     assert card.answer == "Yes"
     assert {f.label: f.value for f in card.figures}["calibration"] == "p = 0.3"
 
@@ -235,7 +235,7 @@ def test_busy_workers_sum_to_the_work(rng):
     finished = 1000 + np.cumsum(rng.exponential(1.0, 200)) + wall
     hosts = [f"h{i % 3}" for i in range(200)]
     stamps = Stamps(np.arange(200), finished, wall, hosts, np.ones(200), ["ok"] * 200, [""] * 200, [""] * 200)
-    edges, found = busy(stamps, float((finished - wall).min()), float(finished.max()))
+    edges, found = count_running(stamps, float((finished - wall).min()), float(finished.max()))
     total = sum(float(mean @ np.diff(edges)) for mean in found.values())
     assert total == pytest.approx(wall.sum(), rel=1e-12)
     for host in found:

@@ -52,7 +52,7 @@ def test_a_posterior_that_cannot_be_written_leaves_its_samples(tmp_path: Path, r
             path.write_text("half")
             raise DataError("a function of your own", code="code-not-saved")
 
-    with pytest.warns(th.ThriftyWarning, match="not kept"):
+    with pytest.warns(th.ThriftyWarning, match="not saved"):
         assert save_result(tmp_path, example(rng), Own()).posterior_path is None
     assert not (tmp_path / "infer" / "abc" / "posterior.npz").exists()
     assert len(read_results(tmp_path)[0].samples) == 50

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from thrifty.runner.progress import Tally, watcher
+from thrifty.runner.progress import Tally, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Outcome
 
@@ -27,7 +27,7 @@ def watched(mode, n=40, *, predicted=True, done=20):
     stream = io.StringIO()
     weights = 1.5 * theta[:, 0]
     tally = Tally(n, weight_of=lambda i: float(weights[i]), ahead=(np.arange(n), cost, weights) if predicted else None)
-    with watcher(mode, tally=tally, stream=stream) as watching:
+    with watch_progress(mode, tally=tally, stream=stream) as watching:
         watching.every = 0.0
         for _ in range(done):
             (task,) = schedule.take(seconds=0, slots=2)

@@ -16,7 +16,7 @@ from thrifty.runner.engines.virtual import Virtual
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
-from thrifty.runner.savings import saved
+from thrifty.runner.savings import estimate_savings
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Job
 from thrifty.runner.time_limits import TimeLimit
@@ -217,10 +217,10 @@ def test_the_interval_of_savings_covers(rng):
     for _ in range(1000):
         theta = np.concatenate([rng.random((50, 1)), draws_between(rng, 450)])
         measured = cost(theta) * rng.lognormal(-0.02, 0.2, 500)
-        figures = saved(measured, pool.log_weight(theta))
+        figures = estimate_savings(measured, pool.log_weight(theta))
         truth = 500 * mean - measured.sum()
         covered += figures.low <= truth <= figures.high
-        wrong = saved(measured, np.zeros(500))
+        wrong = estimate_savings(measured, np.zeros(500))
         naive += wrong.low <= truth <= wrong.high
     assert 930 <= covered <= 970
     assert naive < 100, "the mutant that forgets the weights must fail"

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from thrifty.errors import ConfigError
-from thrifty.runner.progress import amount as shown
+from thrifty.runner.progress import format_amount as shown
 from thrifty.runner.task import Outcome
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]

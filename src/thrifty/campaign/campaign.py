@@ -31,9 +31,9 @@ from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.progress import ProgressMode
-from thrifty.runner.simulator import bound, call_style
+from thrifty.runner.simulator import bind_names, call_style
 from thrifty.runner.task import CostKind, Engine
-from thrifty.runner.time_limits import checked_limit
+from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock
 from thrifty.store.repair import Verification, find_damage, repair_damage
@@ -86,7 +86,7 @@ class Campaign:
     ) -> None:
         self.folder, self.accept_changed = Path(folder), accept_changed
         self.prior = as_prior(prior)
-        self.simulator = bound(simulator, self.prior.names)
+        self.simulator = bind_names(simulator, self.prior.names)
         call_style(self.simulator)
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
@@ -137,7 +137,7 @@ class Campaign:
     ) -> Status:
         """Run n timed prior draws (in all: called again, only what is missing)."""
         check_count(n, "pilot")
-        limit = checked_limit(time_limit, on_timeout)
+        limit = make_time_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             simulator = self.session.checked_simulator(opened)
@@ -244,7 +244,7 @@ class Campaign:
                 in time, and what still runs then is ended and stays pending.
             progress: "auto", "bar", "plain", "json" or "quiet".
         """
-        limit = checked_limit(time_limit, on_timeout)
+        limit = make_time_limit(time_limit, on_timeout)
         until = None if deadline is None else seconds(deadline)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:

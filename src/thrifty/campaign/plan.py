@@ -13,10 +13,10 @@ import numpy as np
 
 from thrifty.costs import FittedCost, fit_cost
 from thrifty.errors import CostError, SelfCheckError
-from thrifty.penalties import Penalty, Power, as_penalty
+from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import CostAware, Mixture, evaluate_cost
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Cost, Prior
 
@@ -63,8 +63,8 @@ class Plan:
                 f"cost      {self.cost}",
                 f"self-test weighted draws reproduce the prior: p = {self.p_value:.2g}",
                 str(self.table),
-                f"for {self.n:,} runs under {chosen}: {amount(self.total, self.unit)}"
-                f" (plain {amount(self.plain, self.unit)}){limit}",
+                f"for {self.n:,} runs under {chosen}: {format_amount(self.total, self.unit)}"
+                f" (plain {format_amount(self.plain, self.unit)}){limit}",
             ]
         )
 
@@ -110,7 +110,7 @@ def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tup
         return Mixture(prior, cost, powers=powers).balanced, table
     if penalty is None:
         return (CostAware(prior, cost, Power(0.5)) if table.worthwhile else None), table
-    chosen: Penalty = as_penalty(penalty)
+    chosen = as_penalty(penalty)
     if isinstance(chosen, Power) and chosen.k == 0:
         return None, table
     return CostAware(prior, cost, chosen), table

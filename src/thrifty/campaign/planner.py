@@ -17,7 +17,7 @@ from thrifty.campaign.weighting import proposal_of
 from thrifty.costs import FittedCost
 from thrifty.errors import CampaignError, ConfigError, DamagedStoreError, warn
 from thrifty.proposals import CostAware
-from thrifty.runner.seeds import CANDIDATES, coin, stream
+from thrifty.runner.seeds import CANDIDATES, flip_coin, make_stream
 from thrifty.store.rows import plan_row
 from thrifty.store.schema import translate_sqlite_errors
 from thrifty.store.store import Store
@@ -141,7 +141,7 @@ class Planner:
         theta, log_weights = draw_block(self.campaign.prior, proposal, n, seed=seed, block=len(blocks))
         predicted = np.full(n, np.nan) if cost is None else np.asarray(cost(theta), dtype=np.float64)
         first = sum(block.n for block in blocks)
-        coins = np.array([coin(seed, first + i) for i in range(n)])
+        coins = np.array([flip_coin(seed, first + i) for i in range(n)])
         block = store.add_block(part, theta, log_weights=log_weights, predicted=predicted, coins=coins, mode=mode)
         if "table" in vars(self.campaign):
             self.campaign.table.extend(block, theta, predicted)
@@ -246,7 +246,7 @@ def request_key(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
 
 def draw_block(prior: Prior, proposal: Any, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
     """Draw (theta, log weights) of a block: a pure function of seed, block and proposal."""
-    rng = np.random.default_rng(stream(seed, CANDIDATES, block))
+    rng = np.random.default_rng(make_stream(seed, CANDIDATES, block))
     if proposal is None:
         return np.asarray(prior.sample(n, rng), dtype=np.float64), np.zeros(n)
     draws = proposal.sample(n, rng)
@@ -275,6 +275,6 @@ def redraw(store: Store, prior: Prior, indices: list[int]) -> None:
                 at = i - block.first
                 predicted = float("nan") if proposal is None else float(proposal.cost(theta[at : at + 1])[0])
                 row = plan_row(
-                    i, block.id, theta[at], log_weight=float(weights[at]), predicted=predicted, coin=coin(seed, i)
+                    i, block.id, theta[at], log_weight=float(weights[at]), predicted=predicted, coin=flip_coin(seed, i)
                 )
                 store.db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", row)

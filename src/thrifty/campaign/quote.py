@@ -19,7 +19,7 @@ from thrifty.campaign.planner import Planner, Proposed
 from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Row, Tradeoff, row_of, tradeoff
 from thrifty.types import Cost, Penalty
 
@@ -309,7 +309,7 @@ def _figure(value: float, unit: str) -> str:
         ('777,000 events', '0.0312 eur', '1.5 h')
     """
     if unit == "s" or not math.isfinite(value) or abs(value) < 1000:
-        return amount(value, unit)
+        return format_amount(value, unit)
     return f"{float(f'{value:.3g}'):,.0f} {unit}"
 
 

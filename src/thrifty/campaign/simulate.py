@@ -15,11 +15,11 @@ from thrifty.errors import CampaignError, warn
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
-from thrifty.runner.progress import ProgressMode, Tally, watcher
+from thrifty.runner.progress import ProgressMode, Tally, watch_progress
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.simulator import bound, call_style
+from thrifty.runner.simulator import bind_names, call_style
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
-from thrifty.runner.time_limits import TimeLimit, checked_limit
+from thrifty.runner.time_limits import TimeLimit, make_time_limit
 from thrifty.store.table import Table, common_shape
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
@@ -82,14 +82,14 @@ def simulate(
         (['ok', 'ok'], (2, 1))
     """
     draws = draws if isinstance(draws, Draws) else Draws(theta=np.asarray(draws, dtype=np.float64))
-    limit = checked_limit(time_limit, on_timeout)
+    limit = make_time_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
-    simulator = bound(simulator, draws.names)
+    simulator = bind_names(simulator, draws.names)
     call_style(simulator)  # refuses a wrong signature before anything starts
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
-    with Interrupts() as interrupts, watcher(progress, tally=_tally(draws, cost)) as watching:
+    with Interrupts() as interrupts, watch_progress(progress, tally=_tally(draws, cost)) as watching:
         loop = Loop(
             engine,
             Job(simulator, seed, m, warm_up=True),

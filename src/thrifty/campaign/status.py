@@ -9,8 +9,8 @@ import numpy as np
 
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.weighting import failed_mass
-from thrifty.runner.progress import amount
-from thrifty.runner.savings import Saved, saved
+from thrifty.runner.progress import format_amount
+from thrifty.runner.savings import Saved, estimate_savings
 from thrifty.store.table import Table
 from thrifty.types import Array
 
@@ -58,14 +58,14 @@ class Status:
     def __str__(self) -> str:
         lines = [
             f"{self.folder}: {self.state}, {self.done:,} of {self.planned:,} runs done ({self.pilots:,} pilots)",
-            f"spent {amount(self.spent, self.unit)}, left about {amount(self.left, self.unit)}"
+            f"spent {format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
             + (f", budget {self.budget}" if self.budget else ""),
             f"failed {self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass",
         ]
         if self.saved is not None and self.ess_fraction < 0.999:
             lines.append(
-                f"saved {amount(self.saved.amount, self.unit)}"
-                f" ({amount(self.saved.low, self.unit)} to {amount(self.saved.high, self.unit)}),"
+                f"saved {format_amount(self.saved.amount, self.unit)}"
+                f" ({format_amount(self.saved.low, self.unit)} to {format_amount(self.saved.high, self.unit)}),"
                 f" {100 * self.saved.share:.0f}%; per effective run {100 * self.saved.per_effective:.0f}%"
             )
         return "\n".join([*lines, *self.notes])
@@ -113,7 +113,7 @@ def _savings(table: Table, cost: Array, predicted: Array, log_weights: Array) ->
     weighted = np.isfinite(log_weights[table.done]).any()
     if not weighted or (chosen.any() and not (chosen & table.done).any()):
         return None
-    return saved(np.where(table.done, cost, predicted), log_weights)
+    return estimate_savings(np.where(table.done, cost, predicted), log_weights)
 
 
 def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:

@@ -18,7 +18,7 @@ from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
-from thrifty.runner.progress import ProgressMode, Tally, watcher
+from thrifty.runner.progress import ProgressMode, Tally, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit
@@ -86,7 +86,7 @@ class Driver:
         )
         session = store.begin_session(type(self.engine).__name__)
         table = self.campaign.table
-        with watcher(self.progress, tally=self._tally(pending, budget)) as watching:
+        with watch_progress(self.progress, tally=self._tally(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
                 Job(self.simulator, settings.seed, settings.m, warm_up=True),

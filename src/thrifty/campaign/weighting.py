@@ -17,7 +17,7 @@ from thrifty.campaign.failures import describe_where, finish_log_factor
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.errors import CampaignError, QualityGateError, warn
 from thrifty.proposals import Pool, weighting_from_dict
-from thrifty.runner.progress import amount
+from thrifty.runner.progress import format_amount
 from thrifty.runner.time_limits import lazy_log_factor
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, reject_malformed
@@ -109,7 +109,7 @@ def _check_complete(table: Table, settings: CampaignSettings, *, allow_incomplet
         return
     predicted = table.predicted[missing] * settings.cost_scale
     known = np.isfinite(predicted).any()
-    size = f" ({amount(float(np.nansum(predicted)), settings.unit)} predicted)" if known else ""
+    size = f" ({format_amount(float(np.nansum(predicted)), settings.unit)} predicted)" if known else ""
     if not allow_incomplete:
         raise CampaignError(
             f"{int(missing.sum()):,} planned runs{size} are missing",

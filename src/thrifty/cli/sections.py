@@ -138,7 +138,7 @@ def check_cost(cost: CostSettings, plan: PlanSettings, problems: Problems) -> No
 def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSettings:
     """`[run]`: where, on what, with which limits."""
     from thrifty.campaign.budget import seconds
-    from thrifty.runner.time_limits import checked_limit
+    from thrifty.runner.time_limits import make_time_limit
 
     values = dict(values)
     if values.get("engine", "processes") not in ENGINES:
@@ -151,7 +151,7 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
     with problems.at("run.time_limit"):
         given = values.pop("time_limit", None)
         limit = given if given is None else seconds(given, "time_limit") if given else 0.0
-        checked_limit(limit, values.get("on_timeout"))
+        make_time_limit(limit, values.get("on_timeout"))
     if limit is not None and values.get("engine") == "inline":
         problems.add(
             "time_limit needs worker processes: a run inside this one cannot be ended",

@@ -25,11 +25,11 @@ def load_simulator(settings: Settings) -> Callable[..., Any]:
         SimulatorError: cannot-load-simulator, bad-simulator for a wrong signature, bad-command where the program is
             missing or not executable.
     """
-    from thrifty.runner.simulator import bound, call_style
+    from thrifty.runner.simulator import bind_names, call_style
 
     chosen = settings.simulator
     made = _program(chosen, settings.home) if chosen.command else _function(chosen.python, settings.home)
-    simulator = bound(made, settings.prior.names)
+    simulator = bind_names(made, settings.prior.names)
     call_style(simulator)
     return simulator
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, LIGHT = "#7a7a7a", "#d9d9d9"
 BAND = "#bcd3e6"
-Corner = Literal["best", "upper right", "lower left", "lower right"]
+Corner = Literal["best", "upper right", "upper left", "lower left", "lower right"]
 
 
 def make_figure(width: float = 6.0, height: float = 4.0, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import DataError
-from thrifty.priors import Independent, LogUniform, Normal, Uniform
+from thrifty.priors.families import Independent, LogUniform, Normal, Uniform
 from thrifty.types import Prior
 
 _OWN: dict[str, tuple[type, tuple[str, str]]] = {

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from thrifty.errors import CostError, PenaltyError
 from thrifty.penalties import penalty_from_dict, penalty_to_dict
-from thrifty.proposals import evaluate_cost
+from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
+from thrifty.proposals.reference import evaluate_cost
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
 from thrifty.weights import covariance, normalise, resample_indices
@@ -190,8 +191,6 @@ class KernelProposal:
                 code="code-not-saved",
                 fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
             )
-        from thrifty.priors.prior_dict import prior_to_dict
-
         return {
             "kind": "kernel",
             "centres": self.centres.tolist(),
@@ -205,8 +204,7 @@ class KernelProposal:
     @classmethod
     def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
         """The proposal written by `to_dict`."""
-        from thrifty.costs import cost_from_dict
-        from thrifty.priors.prior_dict import prior_from_dict
+        from thrifty.costs import cost_from_dict  # scipy: not at import
 
         written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers
         return cls(

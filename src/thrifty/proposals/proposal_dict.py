@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from thrifty.errors import WeightError
+from thrifty.penalties import penalty_from_dict
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware
+from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.pool import Pool
 from thrifty.types import Prior, Weighting
 
 
 def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
-    """The proposal or pool written by `to_dict`, over the given prior."""
-    from thrifty.costs import cost_from_dict
-    from thrifty.penalties import penalty_from_dict
+    """Rebuild the proposal or pool that `to_dict` wrote, over the given prior; nothing is drawn."""
+    from thrifty.costs import cost_from_dict  # scipy: not at import
 
     prior = as_prior(prior)
     match data.get("kind"):
@@ -23,8 +24,6 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
                 prior, cost_from_dict(data["cost"]), penalty_from_dict(data["penalty"]), data["log_normaliser"]
             )
         case "kernel":
-            from thrifty.proposals.kernel import KernelProposal
-
             return KernelProposal.from_dict(data, prior)
         case "pool":
             parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]

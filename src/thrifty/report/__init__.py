@@ -1,10 +1,11 @@
-"""The report of a campaign: one HTML file that opens anywhere, needs no network and runs no script.
+"""Write the report of a campaign: one HTML file that needs no network and runs no script.
 
     gather.py     the numbers of a folder, read without executing anything in it
-    verdict.py    the card on top: can it be trusted, what was saved
+    headline.py   the card on top: can the posterior be trusted, what was saved
     plan_sections.py, run_sections.py, inference_sections.py    what each part of the page says
     drawings.py, svg.py    figures, and figures as inline SVG
-    page.py, templates/    the page itself, every word from a folder escaped
+    page.py, templates/    the page itself, all text from a folder escaped
+    results.py    what inference saved in the folder
 
 `thrifty.report.write(path, folder)` is the one public function.
 """

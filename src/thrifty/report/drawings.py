@@ -8,7 +8,7 @@ import numpy as np
 
 from thrifty.plots import tradeoff as draw_tradeoff
 from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
-from thrifty.report.content import label
+from thrifty.report.content import as_label
 from thrifty.report.gather import Session, Stamps
 from thrifty.tradeoff import Row, Tradeoff
 from thrifty.types import Array
@@ -16,11 +16,11 @@ from thrifty.types import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BINS = 120  # of the timeline: a few pixels each
+MAX_TIME_BINS = 120  # of the timeline: a few pixels each
 
 
-def chosen_tradeoff(table: Tradeoff, chosen: Row, word: str = "chosen") -> Figure:
-    """The trade-off with the penalty that was chosen ringed, best or not."""
+def draw_chosen_tradeoff(table: Tradeoff, chosen: Row, word: str = "chosen") -> Figure:
+    """Draw the trade-off with a ring around the chosen penalty."""
     figure = draw_tradeoff(table)
     left, right = figure.axes
     ring = {"ms": 13, "mfc": "none", "mew": 1.6, "color": "black"}
@@ -34,13 +34,13 @@ def chosen_tradeoff(table: Tradeoff, chosen: Row, word: str = "chosen") -> Figur
     return figure
 
 
-def busy(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Array]]:
-    """Edges of time bins (b+1,) and, per host, the mean number of runs under way in each (b,).
+def count_running(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Array]]:
+    """Return edges of time bins (b+1,) and, for each host, the mean number of running runs in each bin (b,).
 
-    A run fills the `wall` seconds before its end; the store stamps ends when a group is committed, so bins are never
-    shorter than a second.
+    A run takes the `wall` seconds before its end; the store writes the end when a group of runs is committed, so
+    bins are never shorter than a second.
     """
-    bins = int(np.clip(np.ceil(end - start), 1, BINS))
+    bins = int(np.clip(np.ceil(end - start), 1, MAX_TIME_BINS))
     edges = np.linspace(start, end, bins + 1)
     hosts = np.array(stamps.host)
     found = {}
@@ -48,14 +48,14 @@ def busy(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Arr
         mine = hosts == host
         last = np.minimum(stamps.finished[mine], end)
         first = np.maximum(last - stamps.wall[mine], start)
-        # seconds of work before each edge: integral of the number of open runs
+        # seconds of work before each edge: integral of the number of running runs
         before = [np.clip(edge - first, 0, np.maximum(last - first, 0)).sum() for edge in edges]
         found[host] = np.diff(before) / np.diff(edges)
     return edges, found
 
 
-def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
-    """Drivers above, runs under way below, on one axis of minutes since the first driver."""
+def draw_timeline(sessions: list[Session], stamps: Stamps) -> Figure:
+    """Draw drivers above and running runs below, over the time since the first driver."""
     start = min([s.started for s in sessions] + (stamps.finished - stamps.wall).tolist())
     end = max([s.started + s.elapsed for s in sessions] + stamps.finished.tolist() + [start + 1])
     unit, size = ("h", 3600.0) if end - start > 7200 else ("min", 60.0) if end - start > 120 else ("s", 1.0)
@@ -68,22 +68,21 @@ def timeline(sessions: list[Session], stamps: Stamps) -> Figure:
     top.spines["left"].set_visible(False)
     when = f"time since the first driver [{unit}]"
     set_labels(top, when, "", "Drivers, the first on top")
-    edges, hosts = busy(stamps, start, end)
+    edges, hosts = count_running(stamps, start, end)
     base = np.zeros(len(edges) - 1)
     for i, (host, mean) in enumerate(hosts.items()):
         colour = COLOURS[i % len(COLOURS)]
-        bottom.stairs(
-            base + mean, (edges - start) / size, baseline=base, fill=True, color=colour, alpha=0.75, label=label(host)
-        )
+        look = {"fill": True, "color": colour, "alpha": 0.75, "label": as_label(host)}
+        bottom.stairs(base + mean, (edges - start) / size, baseline=base, **look)
         base = base + mean
-    odd = (stamps.attempt > 1) | (np.array(stamps.status) != "ok")
-    if odd.any():
-        height = np.full(int(odd.sum()), -0.04 * max(float(base.max()), 1))
-        at = (stamps.finished[odd] - start) / size
+    unusual = (stamps.attempt > 1) | (np.array(stamps.status) != "ok")
+    if unusual.any():
+        height = np.full(int(unusual.sum()), -0.04 * max(float(base.max()), 1))
+        at = (stamps.finished[unusual] - start) / size
         bottom.plot(at, height, "|", ms=7, color=COLOURS[1], rasterized=True, label="failed or repeated")
     for ax in (top, bottom):
         ax.set_xlim(0, (end - start) / size)
-    set_labels(bottom, when, "runs under way", "Work")
+    set_labels(bottom, when, "running runs", "Runs at a time")
     if len(hosts) <= 6:
         add_legend(bottom, loc="upper right")
     bottom.set_ylim(top=1.35 * max(float(base.max()), 0.5))

@@ -1,4 +1,4 @@
-"""The numbers of a folder. Everything is read, nothing is executed or changed, and every row is checked."""
+"""Read what a run folder holds. Nothing is executed or changed, and every row is checked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from thrifty.costs import FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
-from thrifty.report.content import clean, labels
+from thrifty.report.content import as_labels, clean
 from thrifty.store.rows import RUNS
 from thrifty.store.store import Store
 from thrifty.store.table import Table
@@ -31,12 +31,12 @@ from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff, tradeoff
 from thrifty.types import Array, Penalty, Prior
 
-POWERS = (0, 0.25, 0.5, 1, 2)
+POWERS = (0, 0.25, 0.5, 1, 2)  # penalties of the trade-off table
 
 
 @dataclass(frozen=True)
 class Session:
-    """One driver of the campaign: when it began, how long it is known to have lived, where."""
+    """One driver of the campaign: when it began, how long it ran at least, and where."""
 
     started: float
     elapsed: float
@@ -47,7 +47,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Stamps:
-    """When and where each finished run ended (n,), with its wall seconds, attempt, status, error and limit policy."""
+    """When and where each run ended (n,), with its wall seconds, attempt, status, error and time-limit policy."""
 
     index: npt.NDArray[np.int64]
     finished: Array
@@ -72,7 +72,7 @@ class Facts:
         cost: Measured cost in `unit` (n,).
         pilot: Which rows are pilots (n,).
         parts, blocks: Frozen proposals and committed blocks.
-        sessions, stamps: Who drove when, what ended when.
+        sessions, stamps: When each driver ran, when each run ended.
         prior: The prior, or what is known of it.
         scale: Price of one measured unit.
     """
@@ -100,7 +100,7 @@ class Facts:
     @property
     def labels(self) -> tuple[str, ...]:
         """Parameter names for figures."""
-        return labels(self.names)
+        return as_labels(self.names)
 
     @property
     def unit(self) -> str:
@@ -123,7 +123,7 @@ class Facts:
         return not isinstance(self.prior, StoredPrior)
 
     def command(self, verb: str, *more: str) -> str:
-        """What to type to go on."""
+        """Return the command line for the next step."""
         return " ".join(["thrifty", verb, shlex.quote(clean(self.folder)), *more])
 
     @cached_property
@@ -134,7 +134,7 @@ class Facts:
 
     @property
     def frozen(self) -> bool:
-        """Whether a plan has frozen a cost model; before that the report shows what a plan would use."""
+        """Whether a plan has frozen a cost model; before that, the report shows what a plan would use."""
         return self.part is not None
 
     @cached_property
@@ -162,7 +162,7 @@ class Facts:
 
     @cached_property
     def trade(self) -> tuple[Tradeoff, Row] | None:
-        """The trade-off, with the row that was chosen, or before a plan the row that would be."""
+        """The trade-off, with the row that was chosen, or before a plan the default row."""
         if self.model is None or not self.knows_prior:
             return None
         powers: list[Any] = list(POWERS)
@@ -178,7 +178,7 @@ class Facts:
 
     @cached_property
     def simulations(self) -> Simulations | None:
-        """The finished runs with their weights, whatever is missing or failed; None before the first."""
+        """The finished runs with their weights, although some are missing or failed; None before the first."""
         done = self.done
         if not done.any() or not np.isfinite(self.log_weights[done]).any():
             return None
@@ -199,10 +199,10 @@ def gather(folder: Path) -> Facts:
     """Read a campaign.
 
     Raises:
-        CampaignError: no-campaign, there is none; DamagedStoreError where rows fail their checksum or cannot be meant.
+        CampaignError: no-campaign, there is none; DamagedStoreError where rows fail their checksum or are impossible.
     """
     try:
-        return _gathered(folder)
+        return _read_folder(folder)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, ThriftyError):
             raise
@@ -212,13 +212,13 @@ def gather(folder: Path) -> Facts:
         ) from None
 
 
-def _gathered(folder: Path) -> Facts:
+def _read_folder(folder: Path) -> Facts:
     campaign = Campaign.open(folder)
     with campaign.session.reading() as opened:
         settings, parts, blocks = opened.settings, opened.parts, opened.store.blocks()
         table, planned = opened.table_with_outputs(), opened.store.planned()
         elapsed = opened.store.spent("elapsed")
-        sessions, stamps = _sessions(opened.store), _stamps(opened.store)
+        sessions, stamps = _read_sessions(opened.store), _read_stamps(opened.store)
     cost = table.cost(settings.cost_kind) * settings.cost_scale
     weights = np.empty(0)
     if len(table):
@@ -241,7 +241,7 @@ def _gathered(folder: Path) -> Facts:
     )  # fmt: skip
 
 
-def _sessions(store: Store) -> list[Session]:
+def _read_sessions(store: Store) -> list[Session]:
     rows = store.db.execute("SELECT started, elapsed, host, pid, note FROM sessions ORDER BY id").fetchall()
     return [
         Session(float(started), float(elapsed), clean(host, 80), int(pid), clean(note, 40))
@@ -250,7 +250,7 @@ def _sessions(store: Store) -> list[Session]:
     ]
 
 
-def _stamps(store: Store) -> Stamps:
+def _read_stamps(store: Store) -> Stamps:
     columns = ("idx", "finished", "wall", "host", "attempt", "status", "error", "policy")
     place = {name: RUNS.index(name) for name in columns}
     rows = list(store.run_rows())
@@ -267,8 +267,8 @@ def _stamps(store: Store) -> Stamps:
     )
 
 
-def policies(stamps: Stamps) -> list[str]:
-    """The time-limit policies that runs were made under, in words."""
+def describe_limits(stamps: Stamps) -> list[str]:
+    """Describe the time limits under which runs were made."""
     found = []
     for text in dict.fromkeys(policy for policy in stamps.policy if policy):
         try:

@@ -1,10 +1,9 @@
-"""What the page says of the posterior: draws, predictive, calibration."""
+"""Write the sections on the posterior: draws, predictive distribution, calibration."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.errors import DataError
 from thrifty.inference.saving import load_posterior
-from thrifty.report.content import Drawing, Grid, Section, clean, labels
+from thrifty.report.content import Drawing, Grid, Section, as_labels, clean
 from thrifty.report.gather import Facts
-from thrifty.report.results import Result, read_results
+from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
 from thrifty.weights import normalise, quantile
 
@@ -24,85 +23,86 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
-PATIENCE = 20.0  # seconds that drawing the calibration may take: MCMC posteriors would take minutes
-MOST = 6  # parameters in the pair plot: more are too small to read
-LEAST = 50  # pairs below which a calibration curve says nothing
-_LIKELY = {"trust": "yes", "with care": "with care", "do not trust": "no"}
+MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
+MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
+MIN_PAIRS = 50  # fewer pairs say nothing about calibration
+_ANSWERS = {"trust": "yes", "with care": "with care", "do not trust": "no"}
 
 
-def inferred(folder: Path) -> tuple[Result, ...]:
-    """Results kept in the folder, oldest first."""
-    return read_results(folder)
-
-
-def loaded(facts: Facts, result: Result) -> Any | None:
-    """The posterior of a result from plain numbers, or None where the folder holds none."""
+def load_result_posterior(facts: Facts, result: Result) -> Any | None:
+    """Load the posterior of a result from plain numbers; None where the folder holds none."""
     if result.posterior_path is None:
         return None
     return load_posterior(result.posterior_path, **({"prior": facts.prior} if facts.knows_prior else {}))
 
 
 def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
-    """Pair plot with the prior, quantiles, and the predictive distribution at the observation."""
-    key, title = "posterior", "Posterior"
+    """Show the pair plot with the prior, quantiles, and the predictive distribution at the observation."""
+    key = "posterior"
     if not results:
-        return Section(key, title, missing="Nothing has been inferred yet.", command=_infer(facts))
+        return Section(key, missing="Nothing has been inferred yet.", command=_infer_command(facts))
     last = results[-1]
     weights = last.log_weights
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
     lead = [
         f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
-        f" {_numbers(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}.",
+        f" {_format_values(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}.",
     ]
     prior = facts.prior if facts.knows_prior else None
-    figure = _pairs(last, prior)
+    figure = _draw_pairs(last, prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
     drawings = [Drawing(figure, "Posterior", what, whole=True)]
-    notes = [f"The first {MOST} of {len(last.names)} parameters are drawn."] if len(last.names) > MOST else []
+    notes = (
+        [f"The first {MAX_PAIR_PARAMETERS} of {len(last.names)} parameters are drawn."]
+        if len(last.names) > MAX_PAIR_PARAMETERS
+        else []
+    )
     if posterior is None:
-        notes.append("The posterior itself is not kept in the folder, so support and predictive are not drawn.")
+        notes.append(
+            "The folder does not hold the posterior itself, so support and predictive distribution are not drawn."
+        )
     else:
-        more, words = _predictive(facts, last, posterior)
+        more, words = _draw_predictive(facts, last, posterior)
         drawings += more
         lead += words[:1] if more else []
         notes += words[1:] if more else words
-    return Section(key, title, lead, drawings, _tables(results), notes)
+    return Section(key, lead, drawings, _make_tables(results), notes)
 
 
-def _predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
-    """Support and predictive at the observation, from the pool; or why they cannot be had."""
+def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
+    """Draw support and predictive distribution at the observation from the pool; or say why it is not possible."""
     if facts.simulations is None:
         return [], ["No run has finished that could support the posterior."]
     prior = facts.prior if facts.knows_prior else None
     try:
-        seen = predictive(posterior, _labelled(facts), result.x_o, prior=prior)
+        seen = predictive(posterior, _with_labels(facts), result.x_o, prior=prior)
         support = local_ess(posterior, facts.simulations, result.x_o, prior=prior)
     except (DataError, NotImplementedError) as error:
-        return [], [f"Support and predictive are not drawn: {clean(getattr(error, 'what', error))}."]
+        return [], [f"Support and predictive distribution are not drawn: {clean(getattr(error, 'what', error))}."]
     words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
     drawing = Drawing(plots.predictive(seen, most=6), "Posterior predictive", words)
-    note = "Predictive: the pool's own runs, weighted to the posterior; at most six statistics, least likely first."
+    note = "Predictive distribution: runs weighted to the posterior; at most six statistics, the least likely."
     return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {seen.reason}.", note]
 
 
-def _pairs(result: Result, prior: Any) -> Figure:
-    """Pair plot of the first parameters, with the prior where all of them fit."""
-    shown = slice(0, MOST)
-    names = labels(result.names)
-    prior = prior if len(names) <= MOST else None
+def _draw_pairs(result: Result, prior: Any) -> Figure:
+    """Draw a pair plot of the first parameters, with the prior where all of them fit."""
+    shown = slice(0, MAX_PAIR_PARAMETERS)
+    names = as_labels(result.names)
+    prior = prior if len(names) <= MAX_PAIR_PARAMETERS else None
     return plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
 
 
-def _infer(facts: Facts) -> str:
+def _infer_command(facts: Facts) -> str:
     return facts.command("infer", "--observed", "FILE")
 
 
-def _labelled(facts: Facts) -> Simulations:
+def _with_labels(facts: Facts) -> Simulations:
     assert facts.simulations is not None
     return replace(facts.simulations, names=facts.labels)
 
 
-def _tables(results: tuple[Result, ...]) -> list[Grid]:
+def _make_tables(results: tuple[Result, ...]) -> list[Grid]:
     last = results[-1]
     levels = (0.05, 0.25, 0.5, 0.75, 0.95)
     zeros = np.zeros(len(last.samples)) if last.log_weights is None else last.log_weights
@@ -120,31 +120,33 @@ def _tables(results: tuple[Result, ...]) -> list[Grid]:
     return grids
 
 
-def _numbers(values: np.ndarray, most: int = 6) -> str:
+def _format_values(values: np.ndarray, most: int = 6) -> str:
     flat = np.asarray(values, dtype=np.float64).ravel()
     shown = ", ".join(f"{value:.4g}" for value in flat[:most])
     return f"({shown}{', …' if len(flat) > most else ''})"
 
 
 def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any, *, live: bool) -> Section:
-    """All checks in a table; ranks and coverage with bands, drawn again from the posterior that the folder holds."""
-    key, title = "calibration", "Calibration and checks"
+    """List all checks; draw ranks and coverage with bands, computed again from the posterior in the folder."""
+    key = "calibration"
     if not results:
-        words = "Calibration judges a posterior; there is none yet."
-        return Section(key, title, missing=words, command=_infer(facts))
-    tables = _checks(results[-1])
-    lead = ["Checks carry the weights of the campaign: runs stand for the prior, whatever they were drawn from."]
+        words = "Calibration needs a posterior; there is none yet."
+        return Section(key, missing=words, command=_infer_command(facts))
+    tables = _list_checks(results[-1])
+    lead = ["All checks use the weights of the campaign: the runs represent the prior, whatever they were drawn from."]
     if not tables:
         lead.append("No check was made when this posterior was inferred.")
     if live or posterior is None or facts.simulations is None:
         why = "while the campaign runs" if live else "since the folder does not hold the posterior"
-        return Section(key, title, lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
+        return Section(key, lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
     notes: list[str] = []
-    runs = select_held_out(posterior, _labelled(facts), None, notes).valid()
-    pairs = _affordable(posterior, runs, results[-1])
-    if pairs < LEAST:
-        notes.append(f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {PATIENCE:.0f} s.")
-        return Section(key, title, lead, tables=tables, notes=notes)
+    runs = select_held_out(posterior, _with_labels(facts), None, notes).valid()
+    pairs = _count_affordable_pairs(posterior, runs, results[-1])
+    if pairs < MIN_PAIRS:
+        notes.append(
+            f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {MAX_RANK_SECONDS:.0f} s."
+        )
+        return Section(key, lead, tables=tables, notes=notes)
     drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=_has_density(posterior, runs, results[-1]))
     checks = [sbc(drawn)] + ([coverage(drawn)] if drawn.density is not None else [])
     if len(checks) > 1:
@@ -152,32 +154,32 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         lead.append(f"Parameters of runs inside the regions of stated size: {', '.join(held)}.")
     what = "; ".join(f"{check.name}: {clean(check.reason)}" for check in checks)
     figure = plots.calibration(*checks)
-    return Section(key, title, lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
+    return Section(key, lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
 
 
-def _checks(result: Result) -> list[Grid]:
+def _list_checks(result: Result) -> list[Grid]:
     rows = (result.diagnosis or {}).get("checks") or []
     body = [
-        [clean(row.get("name", ""), 40), _LIKELY.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
+        [clean(row.get("name", ""), 40), _ANSWERS.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
          clean(row.get("reason", ""), 300)]
         for row in rows
         if isinstance(row, dict)
     ]  # fmt: skip
     notes = (result.diagnosis or {}).get("notes") or []
     body += [["note", "", clean(note, 300)] for note in notes]
-    return [Grid(["check", "trust it?", "why"], body, words=3)] if body else []
+    return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
 
 
-def _affordable(posterior: Any, runs: Simulations, result: Result) -> int:
-    """Pairs that fit into the patience, from the time of three calls."""
-    if len(runs) < LEAST:
+def _count_affordable_pairs(posterior: Any, runs: Simulations, result: Result) -> int:
+    """Count the pairs that fit into the allowed time, from the time of three calls."""
+    if len(runs) < MIN_PAIRS:
         return 0
     posterior.sample(DRAWS, result.x_o, seed=0)  # the first call may compile
     began = time.perf_counter()
     for seed in range(3):
         posterior.sample(DRAWS, result.x_o, seed=seed)
     each = (time.perf_counter() - began) / 3
-    return int(min(PAIRS, PATIENCE / max(each, 1e-9)))
+    return int(min(PAIRS, MAX_RANK_SECONDS / max(each, 1e-9)))
 
 
 def _has_density(posterior: Any, runs: Simulations, result: Result) -> bool:

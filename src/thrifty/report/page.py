@@ -1,4 +1,4 @@
-"""Put the page together and write it in one step."""
+"""Make the page and write it in one step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,13 @@ from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
 from thrifty.report.content import Section, clean
 from thrifty.report.gather import Facts, gather
-from thrifty.report.headline import judge
-from thrifty.report.results import Result
-from thrifty.report.svg import picture
+from thrifty.report.headline import make_headline
+from thrifty.report.results import Result, read_results
+from thrifty.report.svg import render_picture
 from thrifty.tables.simulations import table_hash
 from thrifty.version import __version__
 
-REFRESH = 30  # seconds between reloads of a live report
+REFRESH_SECONDS = 30  # between reloads of a live report
 Builder = Callable[[], Section]
 
 
@@ -34,18 +35,17 @@ def write(
     *,
     live: bool = False,
     command: str | None = None,
-    refresh: float = REFRESH,
+    refresh: float = REFRESH_SECONDS,
 ) -> Path:
     """Write the report of a run folder: one HTML file without scripts that needs no network.
 
-    Works at every stage; what is not there yet is named, with the command that makes it. The file is replaced in one
-    step, so that a reader never sees half of it. Nothing found in the folder is executed, and every word from it
-    is escaped.
+    It works at every stage and names what is missing, with the command that makes it. The file is replaced in one
+    step, so that a reader never sees half of it. Nothing in the folder is executed, and all text from it is escaped.
 
     Args:
         path: The file to write.
         folder: The run folder.
-        live: Say that the campaign runs and let the browser load the page again every `refresh` seconds; figures that
+        live: State that the campaign runs and let the browser load the page again every `refresh` seconds; figures that
             take longer than seconds are left out.
         command: The command line that asked for the report, for its provenance.
         refresh: Seconds between reloads of a live page.
@@ -70,22 +70,24 @@ def write(
     return target
 
 
-def render(folder: Path, *, live: bool, command: str | None, refresh: float = REFRESH) -> str:
-    """The page as text."""
+def render(folder: Path, *, live: bool, command: str | None, refresh: float = REFRESH_SECONDS) -> str:
+    """Make the page as text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what matters of them is on the page: failed mass, weights, missing runs
+        warnings.simplefilter("ignore")  # the page shows what they say: failed mass, weights, missing runs
         facts = gather(folder)
-        results, damage = _results(folder)
-        sections = _sections(facts, results, damage, live=live, command=command)
-        verdict = judge(facts, results)
+        results, damage = _read_results(folder)
+        sections = _make_sections(facts, results, damage, live=live, command=command)
+        headline = make_headline(facts, results)
         pictures = {
-            (s.key, i): picture(drawing, f"{s.key}-{i}") for s in sections for i, drawing in enumerate(s.drawings)
+            (s.key, i): render_picture(drawing, f"{s.key}-{i}")
+            for s in sections
+            for i, drawing in enumerate(s.drawings)
         }
     return _template().render(
         title=clean(folder.resolve().name or folder, 120),
         facts=facts,
         state=clean(facts.status.state),
-        verdict=verdict,
+        verdict=headline,
         sections=sections,
         pictures=pictures,
         live=live,
@@ -96,61 +98,57 @@ def render(folder: Path, *, live: bool, command: str | None, refresh: float = RE
     )
 
 
-def _results(folder: Path) -> tuple[tuple[Result, ...], str]:
-    """Results, or what is wrong with them: a damaged result must not hide the campaign."""
+def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
+    """Read the results, or say what is wrong with them: a damaged result must not hide the campaign."""
     try:
-        return inference.inferred(folder), ""
+        return read_results(folder), ""
     except ThriftyError as error:
         return (), error.what
 
 
-def _sections(
+def _make_sections(
     facts: Facts, results: tuple[Result, ...], damage: str, *, live: bool, command: str | None
 ) -> list[Section]:
-    posterior, lost = _posterior(facts, results)
+    posterior, lost = _load_posterior(facts, results)
     seconds = results[-1].seconds if results else 0.0
-    calibration = partial(inference.calibration_section, facts, results, posterior, live=live)
-    builders: list[tuple[str, str, Builder]] = [
-        ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
-        ("calibration", "Calibration and checks", calibration),
-        ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
-        ("cost", "What a run costs", partial(plan.cost_section, facts)),
-        ("trade-off", "What cost-awareness can be worth here", partial(plan.tradeoff_section, facts)),
-        ("proposal", "Where it draws, and the self-check", partial(plan.proposal_section, facts)),
-        ("weights", "Weights", partial(plan.weights_section, facts, results)),
-        ("failures", "Failures", partial(run.failures_section, facts)),
-        ("timeline", "Timeline", partial(run.timeline_section, facts)),
-        ("provenance", "Provenance", partial(run.provenance_section, facts, _digest(facts), command)),
-    ]  # fmt: skip
-    sections = [_built(key, title, build) for key, title, build in builders]
+    builders: dict[str, Builder] = {
+        "posterior": partial(inference.posterior_section, facts, results, posterior),
+        "calibration": partial(inference.calibration_section, facts, results, posterior, live=live),
+        "where-the-cost-went": partial(plan.waterfall_section, facts, seconds),
+        "cost": partial(plan.cost_section, facts),
+        "trade-off": partial(plan.tradeoff_section, facts),
+        "proposal": partial(plan.proposal_section, facts),
+        "weights": partial(plan.weights_section, facts, results),
+        "failures": partial(run.failures_section, facts),
+        "timeline": partial(run.timeline_section, facts),
+        "provenance": partial(run.provenance_section, facts, _hash_table(facts), command),
+    }
+    sections = [_build(key, build) for key, build in builders.items()]
     trouble = [clean(text) for text in (damage, lost) if text]
     if trouble:
-        sections[0] = Section("posterior", "Posterior", sections[0].lead, sections[0].drawings, sections[0].tables,
-                              [*sections[0].notes, *trouble], sections[0].missing, sections[0].command)  # fmt: skip
+        sections[0] = replace(sections[0], notes=[*sections[0].notes, *trouble])
     return sections
 
 
-def _posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
-    """The latest posterior, or why it cannot be used here."""
+def _load_posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
+    """Load the latest posterior, or say why it cannot be used."""
     try:
-        return (inference.loaded(facts, results[-1]), "") if results else (None, "")
+        return (inference.load_result_posterior(facts, results[-1]), "") if results else (None, "")
     except (ThriftyError, LookupError, TypeError, ValueError) as error:
-        return None, f"The posterior cannot be loaded here: {getattr(error, 'what', error)}"
+        return None, f"The posterior cannot be loaded: {getattr(error, 'what', error)}"
 
 
-def _built(key: str, title: str, build: Builder) -> Section:
-    """A section; one that cannot be made says why and leaves the others alone."""
+def _build(key: str, build: Builder) -> Section:
+    """Build a section; one that cannot be built says why, without effect on the others."""
     try:
         return build()
     except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         words = getattr(error, "what", "") or f"{type(error).__name__}: {error}"
-        return Section(key, title, missing=f"This part could not be made: {clean(words)}")
+        return Section(key, missing=f"This part could not be made: {clean(words)}")
 
 
-def _digest(facts: Facts) -> str:
-    """Hash of the table, where it is complete: the same for every campaign with this seed, prior, plan and code."""
-    from dataclasses import replace
-
+def _hash_table(facts: Facts) -> str:
+    """Hash a complete table: the same for every campaign with this seed, prior, plan and code."""
     if facts.simulations is None or facts.status.pending:
         return ""
     try:
@@ -178,7 +176,7 @@ def _replace(path: Path, text: str) -> None:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
+        os.chmod(temporary, 0o666 & ~_read_umask())
         os.replace(temporary, path)
     except OSError as error:
         if temporary is not None:
@@ -189,8 +187,8 @@ def _replace(path: Path, text: str) -> None:
         ) from None
 
 
-def _umask() -> int:
-    """The process's mask: a temporary file is private, a report is as public as its neighbours."""
+def _read_umask() -> int:
+    """Read the process's mask: a temporary file is private, a report is not."""
     mask = os.umask(0o022)
     os.umask(mask)
     return mask

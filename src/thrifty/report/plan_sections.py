@@ -1,4 +1,4 @@
-"""What the page says of pilot and plan: cost, trade-off, proposal, weights, where the cost went."""
+"""Write the sections on pilot and plan: cost, trade-off, proposal, weights, where the cost went."""
 
 from __future__ import annotations
 
@@ -9,43 +9,46 @@ import numpy as np
 from thrifty import plots
 from thrifty.campaign.plan import self_check
 from thrifty.diagnostics import cost_check, weight_health
-from thrifty.report.content import Drawing, Grid, Section, clean, cost_text, label
-from thrifty.report.drawings import chosen_tradeoff
+from thrifty.report.content import Drawing, Grid, Section, as_label, clean, format_cost
+from thrifty.report.drawings import draw_chosen_tradeoff
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Tradeoff
 
-SHOWN = 400  # pilot points on the cost surface: more hide it
-_NO_PRIOR = "The folder does not hold this prior as numbers (it is a user's own object)."
-
-
-_NOT_FROZEN = "Nothing is planned yet: this is what the pilot says now. A plan freezes it."
+MAX_PILOT_POINTS = 400  # on the cost surface: more hide it
+_NO_PRIOR = "The folder does not hold this prior as numbers: it is an object of the user."
+_NOT_FROZEN = "Nothing is planned yet: this is the estimate from the pilot. A plan freezes it."
 
 
 def cost_section(facts: Facts) -> Section:
-    """The cost model over the prior, and predicted against measured."""
-    key, title = "cost", "What a run costs"
+    """Show the cost model over the prior, and predicted against measured cost."""
+    key = "cost"
     if facts.model is None:
         if not facts.done.any():
-            return Section(key, title, missing="No run has been timed yet.", command=facts.command("plan"))
+            return Section(key, missing="No run has been timed yet.", command=facts.command("plan"))
         words = "Too few timed runs for a cost model."
-        return Section(key, title, [_measured(facts)], missing=words, command=facts.command("plan"))
-    lead = [f"{clean(facts.model)}. {_measured(facts)} A wrong cost model saves less; it never biases the posterior."]
+        return Section(key, [_describe_measured(facts)], missing=words, command=facts.command("plan"))
+    harmless = "A wrong cost model saves less; it never biases the posterior."
+    lead = [f"{clean(facts.model)}. {_describe_measured(facts)} {harmless}"]
     drawings, notes = [], [] if facts.frozen else [_NOT_FROZEN]
     if facts.knows_prior:
         pilot = np.flatnonzero(facts.pilot & np.isfinite(facts.cost) & (facts.cost > 0))
-        shown = pilot[:SHOWN]
-        notes += [f"{SHOWN} of {len(pilot):,} pilot runs are drawn."] if len(pilot) > SHOWN else []
+        shown = pilot[:MAX_PILOT_POINTS]
+        notes += (
+            [f"{MAX_PILOT_POINTS} of {len(pilot):,} pilot runs are drawn."] if len(pilot) > MAX_PILOT_POINTS else []
+        )
         surface = plots.cost_surface(
             facts.model, facts.prior, pilot=facts.table.theta[shown], seconds=facts.cost[shown] / facts.scale,
-            names=facts.labels, unit=label(facts.model.unit),
+            names=facts.labels, unit=as_label(facts.model.unit),
         )  # fmt: skip
-        what = "Predicted cost over the two parameters that move it most, with the pilot runs coloured by measured cost"
+        what = (
+            "Predicted cost over the two parameters that change it most, with the pilot runs coloured by measured cost"
+        )
         drawings.append(Drawing(surface, "Cost of a run", what))
     else:
         notes.append(_NO_PRIOR)
-    fresh = _not_pilot(facts)
+    fresh = _select_planned(facts)
     if fresh is not None:
         check = cost_check(facts.model, fresh)
         lead.append(f"Runs after the pilot: {check.reason}.")
@@ -53,21 +56,21 @@ def cost_section(facts: Facts) -> Section:
         drawings.append(Drawing(plots.cost_residuals(check), "Predicted and measured cost", what))
     else:
         notes.append("Predicted against measured cost is shown once 20 planned runs have finished.")
-    return Section(key, title, lead, drawings, notes=notes)
+    return Section(key, lead, drawings, notes=notes)
 
 
-def _measured(facts: Facts) -> str:
+def _describe_measured(facts: Facts) -> str:
     cost = facts.cost[np.isfinite(facts.cost) & (facts.cost > 0)]
     if not len(cost):
         return "No cost was measured."
     low, high = float(cost.min()), float(cost.max())
     return (
-        f"Measured: {cost_text(low, facts.unit)} to {cost_text(high, facts.unit)} a run ({high / low:,.0f}×) over"
+        f"Measured: {format_cost(low, facts.unit)} to {format_cost(high, facts.unit)} a run ({high / low:,.0f}×) over"
         f" {len(cost):,} runs."
     )
 
 
-def _not_pilot(facts: Facts) -> Simulations | None:
+def _select_planned(facts: Facts) -> Simulations | None:
     sims = facts.simulations
     if sims is None:
         return None
@@ -78,23 +81,23 @@ def _not_pilot(facts: Facts) -> Simulations | None:
 
 
 def tradeoff_section(facts: Facts) -> Section:
-    """What each penalty is worth, the ceiling, and what was chosen."""
-    key, title = "trade-off", "What cost-awareness can be worth here"
+    """Show the worth of each penalty, the upper bound, and what was chosen."""
+    key = "trade-off"
     if facts.model is None:
         words = "The trade-off needs a cost model; it runs no simulation."
-        return Section(key, title, missing=words, command=facts.command("plan"))
+        return Section(key, missing=words, command=facts.command("plan"))
     if facts.trade is None:
-        return Section(key, title, notes=[_NO_PRIOR])
+        return Section(key, notes=[_NO_PRIOR])
     table, chosen = facts.trade
     header, body = table.cells()
     word = "chosen" if facts.frozen else "default"
     marked = [[clean(cell) + (f" · {word}" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
               for row, line in zip(table, body, strict=True)]  # fmt: skip
-    each, plain = (cost_text(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
+    each, plain = (format_cost(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
     how = "Chosen" if facts.frozen else "By default"
     lead = [
-        f"{_most(table)} A penalty makes runs cheaper and worth less; the product of the two is what a fixed"
-        f" budget buys, and no penalty can lift it above the ceiling of {table.ceiling:.2f}.",
+        f"{_describe_possible_saving(table)} A penalty makes runs cheaper, but each run counts less; the product of the"
+        f" two is what a fixed budget buys. No penalty can raise it above the ceiling of {table.ceiling:.2f}.",
         f"{how}: {clean(chosen.label)}. A run is expected to cost {each} instead of {plain} and counts as"
         f" {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective run.",
     ]
@@ -102,52 +105,52 @@ def tradeoff_section(facts: Facts) -> Section:
         f"Gain against effective share for {len(table)} penalties with the ceiling {table.ceiling:.2f}, and effective"
         f" runs per unit of cost; {word}: {clean(chosen.label)}"
     )
-    drawing = Drawing(chosen_tradeoff(table, chosen, word), "Trade-off between penalties", what)
+    drawing = Drawing(draw_chosen_tradeoff(table, chosen, word), "Trade-off between penalties", what)
     notes = [] if facts.frozen else [_NOT_FROZEN]
-    return Section(key, title, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))], notes)
+    return Section(key, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))], notes)
 
 
-def _most(table: Tradeoff) -> str:
-    """What can be won here at most."""
+def _describe_possible_saving(table: Tradeoff) -> str:
+    """State the largest possible saving."""
     varies, most = f"Cost varies {table.cost_range:,.3g}× over the prior", 1 - 1 / table.ceiling
     varies = f"Cost varies {round(table.cost_range):,}× over the prior" if table.cost_range >= 100 else varies
     if not table.worthwhile:
-        return f"{varies}: the best possible saving is {most:.1%}, so plain sampling it is."
+        return f"{varies}: the best possible saving is {most:.1%}, so plain sampling is the default."
     return f"{varies}: at most {most:.0%} can be saved per effective run, by the square root of cost."
 
 
 def proposal_section(facts: Facts) -> Section:
-    """Proposal against prior, and the self-check."""
-    key, title = "proposal", "Where it draws, and the self-check"
+    """Show the proposal against the prior, and the self-check."""
+    key = "proposal"
     if facts.part is None:
         words = "Nothing is planned beyond the pilot."
-        return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
+        return Section(key, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     if not facts.knows_prior:
-        return Section(key, title, notes=[_NO_PRIOR])
+        return Section(key, notes=[_NO_PRIOR])
     kind = facts.parts[facts.part].kind
     if facts.proposal is None and kind != "prior":
-        words = f"The latest draws are a generation of a method that steers its own runs ({clean(kind, 30)})."
-        return Section(key, title, [words, "Its draws are weighted with all others of the pool."])
+        words = f"The latest draws are a generation of a sequential method ({clean(kind, 30)})."
+        return Section(key, [words, "They are weighted together with all other draws of the pool."])
     if facts.proposal is None:
-        return Section(key, title, ["Plain sampling was chosen: draws follow the prior and need no weights."])
+        return Section(key, ["Plain sampling was chosen: draws follow the prior and need no weights."])
     p_value = self_check(facts.proposal, seed=facts.settings.seed)
     lead = [
-        "Draws lean towards cheap parameters; with their weights they must lie on the prior again. The self-check"
+        "The proposal prefers cheap parameters; its weighted draws must follow the prior. The self-check"
         f" compares 50,000 weighted draws with the prior: p = {p_value:.2g} (a plan below 1e-6 is refused).",
     ]
     figure = plots.proposal(facts.proposal, n=8000)
     for ax, name in zip(figure.axes, facts.labels, strict=True):
         ax.set_xlabel(name, fontsize=9)
     what = f"Density of prior, proposal and weighted proposal for {', '.join(clean(name, 40) for name in facts.names)}"
-    return Section(key, title, lead, [Drawing(figure, "Proposal, and weighted proposal, against the prior", what)])
+    return Section(key, lead, [Drawing(figure, "Proposal, and weighted proposal, against the prior", what)])
 
 
 def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
-    """How many runs the table is worth, over the prior and at the observation."""
-    key, title = "weights", "Weights"
+    """Show the number of effective runs, over the prior and at the observation."""
+    key = "weights"
     sims = facts.simulations
     if sims is None or not sims.ok.any():
-        return Section(key, title, missing="No run has finished.", command=facts.command("run"))
+        return Section(key, missing="No run has finished.", command=facts.command("run"))
     health = weight_health(sims)
     lead = [
         f"{len(sims):,} runs count as {health.ess:,.0f} ({health.ess_fraction:.0%}). The heaviest run holds"
@@ -158,19 +161,19 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     local = [c.get("reason", "") for c in checks if isinstance(c, dict) and c.get("name") == "local_ess"]
     lead += [f"At the observation: {clean(local[0], 300)}."] if local else []
     if np.ptp(sims.log_weights[np.isfinite(sims.log_weights)]) < 1e-9:
-        return Section(key, title, [*lead, "All weights are equal: these are draws of the prior."])
-    what = f"Histogram of weights and cumulated share, heaviest first; ESS {health.ess:,.0f} of {len(sims):,}"
-    return Section(key, title, lead, [Drawing(plots.weights(health), "Weights of the runs", what)])
+        return Section(key, [*lead, "All weights are equal: these are draws from the prior."])
+    what = f"Histogram of weights and cumulative share, heaviest first; ESS {health.ess:,.0f} of {len(sims):,}"
+    return Section(key, lead, [Drawing(plots.weights(health), "Weights of the runs", what)])
 
 
 def waterfall_section(facts: Facts, seconds: float) -> Section:
-    """From plain sampling to what was spent: saving, failures, pilot, and inference where it counts in seconds."""
-    key, title = "where-the-cost-went", "Where the cost went"
+    """Show the cost from plain sampling to what was spent: saving, failures, pilot, and inference in seconds."""
+    key = "where-the-cost-went"
     saved = facts.status.saved
     main = facts.done & ~facts.pilot
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
-        return Section(key, title, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
+        return Section(key, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     each = saved.plain / int(np.isfinite(np.where(facts.done, facts.cost, facts.table.predicted)).sum())
     spent = {
         "ok": float(np.nansum(facts.cost[main & facts.ok])),
@@ -183,25 +186,29 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
     steps = {name.replace("_", " "): value for name, value in steps.items()}
-    size, unit = _scale(max(abs(value) for value in steps.values()), facts.unit)
+    size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
-    figure = plots.waterfall(drawn, unit=label(unit), title="From plain sampling to what was spent")
+    figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
     per = saved.spent / saved.effective
     lead = [
-        f"Spent: {cost_text(saved.spent, facts.unit)}, pilot included. As many runs from the prior would have cost"
-        f" about {cost_text(saved.plain, facts.unit)} ({saved.share:.0%} saved). Per effective run:"
-        f" {cost_text(per, facts.unit)} against {cost_text(each, facts.unit)} ({saved.per_effective:.0%} saved).",
-        "The pilot is paid for here and used: its runs are part of the weighted table.",
+        f"Spent: {format_cost(saved.spent, facts.unit)}, pilot included. As many runs from the prior would have cost"
+        f" about {format_cost(saved.plain, facts.unit)} ({saved.share:.0%} saved). Per effective run:"
+        f" {format_cost(per, facts.unit)} against {format_cost(each, facts.unit)} ({saved.per_effective:.0%} saved).",
+        "The cost of the pilot is included, and its runs are part of the weighted table.",
     ]
-    notes = [] if facts.status.pending == 0 else ["Runs are missing: cheap ones finish first, so these figures move."]
-    lines = [[name, cost_text(value, facts.unit)] for name, value in steps.items()]
-    grid = Grid(["step", "cost"], [*lines, ["total", cost_text(sum(steps.values()), facts.unit)]])
+    notes = (
+        []
+        if facts.status.pending == 0
+        else ["Runs are missing: cheap ones finish first, so these figures will change."]
+    )
+    lines = [[name, format_cost(value, facts.unit)] for name, value in steps.items()]
+    grid = Grid(["step", "cost"], [*lines, ["total", format_cost(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
-    return Section(key, title, lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+    return Section(key, lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
 
 
-def _scale(largest: float, unit: str) -> tuple[float, str]:
-    """A factor and its unit that keep the numbers of a figure short."""
+def _choose_scale(largest: float, unit: str) -> tuple[float, str]:
+    """Choose a factor and its unit that keep the numbers of a figure short."""
     steps = (
         [(86400.0, "d"), (3600.0, "h"), (60.0, "min")]
         if unit == "s"

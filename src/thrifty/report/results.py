@@ -1,11 +1,11 @@
-"""What inference found, kept beside the runs: `FOLDER/infer/NAME/` with three plain files.
+"""Save and read what inference found: `FOLDER/infer/NAME/` with three plain files.
 
     result.json     method, names, verdicts, seconds, and a checksum of the other two
     samples.npz     samples (n, p), x_o, log_weights where the draws are weighted
-    posterior.npz   the posterior as `save` wrote it; missing when it holds code of the user's own
+    posterior.npz   the posterior as `save` wrote it; missing when it holds the user's own code
 
-A result is written into a hidden folder and renamed, so a reader sees the old one or the new one. Reading executes
-nothing: sizes are checked before anything is loaded, arrays are plain, names lead nowhere else.
+A result is written into a hidden folder and renamed, so that a reader sees the old one or the new one. Reading
+executes nothing: sizes are checked before anything is loaded, arrays are plain, names cannot leave the folder.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import re
 import shutil
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,15 @@ from thrifty.inference import archive
 from thrifty.types import Array, as_rows, freeze
 from thrifty.version import __version__
 
-PLACE = "infer"
-LARGEST = {"result.json": 4 * 2**20, "samples.npz": 512 * 2**20}  # bytes: a million draws of 60 parameters fit
+RESULTS_FOLDER = "infer"
+MAX_BYTES = {"result.json": 4 * 2**20, "samples.npz": 512 * 2**20}  # a million draws of 60 parameters fit
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Result:
-    """One inference: draws at x_o, where the posterior lies, and what the checks said.
+    """One inference: draws at x_o, the path of the posterior, and the results of the checks.
 
     Attributes:
         name: Its folder under `infer/`: letters, digits, `_` and `-`.
@@ -82,17 +82,17 @@ def check_name(name: str) -> None:
 
 
 def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:
-    """Write a result into a run folder, in place of an older one of that name; the result with its path.
+    """Write a result into a run folder, in place of an older one of that name; return it with its path.
 
     Args:
         folder: The run folder.
-        result: What to keep; its `posterior_path` is set here.
+        result: What to save; its `posterior_path` is set here.
         posterior: Written by its own `save`; one that holds the user's own code is left out, with a warning.
 
     Raises:
         StorageError: disk-problem, the disk refuses; an older result of that name is still there.
     """
-    home = Path(folder) / PLACE
+    home = Path(folder) / RESULTS_FOLDER
     part, final = home / f".{result.name}.{os.getpid()}.part", home / result.name
     try:
         part.mkdir(parents=True, exist_ok=True)
@@ -103,27 +103,26 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         about = {
             "format": _FORMAT, "method": result.method, "names": list(result.names), "diagnosis": result.diagnosis,
             "seconds": result.seconds, "created": result.created, "version": result.version,
-            "sums": {path.name: _sum(path) for path in sorted(part.glob("*.npz"))},
+            "sums": {path.name: _hash_file(path) for path in sorted(part.glob("*.npz"))},
         }  # fmt: skip
         (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
         _swap(part, final)
     except OSError as error:
         raise StorageError(
-            f"cannot write {final}: {error.strerror}", code="disk-problem", fix="make room, then again"
+            f"cannot write {final}: {error.strerror}", code="disk-problem", fix="free some space, then save again"
         ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
-    path = final / "posterior.npz" if saved else None
-    return _with_path(result, path)
+    return replace(result, posterior_path=final / "posterior.npz" if saved else None)
 
 
 def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
-    """All results of a run folder, oldest first; empty when there are none.
+    """Read all results of a run folder, oldest first; empty when there are none.
 
     Raises:
         DataError: bad-file, one of them is damaged or was not written by thrifty.
     """
-    home = Path(folder) / PLACE
+    home = Path(folder) / RESULTS_FOLDER
     if home.is_symlink() or not home.is_dir():
         return ()
     found = [_read(path) for path in sorted(home.iterdir()) if _NAME.fullmatch(path.name) and path.is_dir()]
@@ -139,7 +138,7 @@ def _save_posterior(posterior: Any, path: Path) -> bool:
         raise
     except (ThriftyError, AttributeError, NotImplementedError) as error:
         path.unlink(missing_ok=True)
-        warn(f"the posterior itself was not kept, its samples are: {getattr(error, 'what', error)}", stacklevel=4)
+        warn(f"the posterior itself was not saved, its samples were: {getattr(error, 'what', error)}", stacklevel=4)
         return False
     return True
 
@@ -154,83 +153,77 @@ def _swap(part: Path, final: Path) -> None:
 
 
 def _read(place: Path) -> Result:
-    about = _about(place)
+    about = _read_about(place)
     try:
         if about["format"] > _FORMAT:
             raise DataError(f"{place} was written by a newer thrifty", code="newer-version", fix="upgrade thrifty")
         for name in about["sums"]:
             if name not in ("samples.npz", "posterior.npz"):
                 raise ValueError(f"names the file {name!r}")
-        if _sum(_plain(place, "samples.npz")) != about["sums"]["samples.npz"]:
+        if _hash_file(_check_file(place, "samples.npz")) != about["sums"]["samples.npz"]:
             raise ValueError("samples.npz is not what was written")
         _, arrays = archive.read(place / "samples.npz", "samples")
         held = "posterior.npz" in about["sums"]
-        if held and _sum(_plain(place, "posterior.npz")) != about["sums"]["posterior.npz"]:
+        if held and _hash_file(_check_file(place, "posterior.npz")) != about["sums"]["posterior.npz"]:
             raise ValueError("posterior.npz is not what was written")
         return Result(
             name=place.name,
-            method=_text(about["method"]),
+            method=_printable(about["method"]),
             posterior_path=place / "posterior.npz" if held else None,
             x_o=arrays["x_o"],
             samples=arrays["samples"],
             log_weights=arrays.get("log_weights"),
-            names=tuple(_text(name) for name in about["names"]),
-            diagnosis=_clean(about["diagnosis"]),
+            names=tuple(_printable(name) for name in about["names"]),
+            diagnosis=_clean_values(about["diagnosis"]),
             seconds=float(about["seconds"]),
-            created=_text(about["created"]),
-            version=_text(about["version"]),
+            created=_printable(about["created"]),
+            version=_printable(about["version"]),
         )
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, ThriftyError) and error.code != "bad-file":
             raise
-        raise _damaged(place, str(getattr(error, "what", error)) or type(error).__name__) from None
+        raise _damaged_error(place, str(getattr(error, "what", error)) or type(error).__name__) from None
 
 
-def _about(place: Path) -> dict[str, Any]:
+def _read_about(place: Path) -> dict[str, Any]:
     try:
-        about = json.loads(_plain(place, "result.json").read_text(encoding="utf-8"))
+        about = json.loads(_check_file(place, "result.json").read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        raise _damaged(place, str(error)) from None
+        raise _damaged_error(place, str(error)) from None
     if not isinstance(about, dict):
-        raise _damaged(place, "result.json is not an object")
+        raise _damaged_error(place, "result.json is not an object")
     return about
 
 
-def _plain(place: Path, name: str) -> Path:
-    """A file of the folder itself: no link, not larger than allowed."""
+def _check_file(place: Path, name: str) -> Path:
+    """Return the path of a file of the folder itself; refuse links and files larger than allowed."""
     path = place / name
     if place.is_symlink() or path.is_symlink() or not path.is_file():
         raise ValueError(f"{name} is missing or a link")
-    if path.stat().st_size > LARGEST.get(name, 2**31):
+    if path.stat().st_size > MAX_BYTES.get(name, 2**31):
         raise ValueError(f"{name} is larger than any result")
     return path
 
 
-def _sum(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-def _damaged(place: Path, reason: str) -> DataError:
+def _damaged_error(place: Path, reason: str) -> DataError:
     return DataError(
-        f"{place} is damaged: {_text(reason)[:200]}", code="bad-file", fix="delete that folder, or infer again"
+        f"{place} is damaged: {_printable(reason)[:200]}", code="bad-file", fix="delete that folder, or infer again"
     )
 
 
-def _text(value: object) -> str:
+def _printable(value: object) -> str:
     return "".join(ch for ch in str(value) if ch.isprintable())
 
 
-def _clean(value: Any) -> Any:
-    """Plain values without control characters, since they end up on a screen."""
+def _clean_values(value: Any) -> Any:
+    """Remove control characters from plain values, since they are shown on a screen."""
     if isinstance(value, dict):
-        return {_text(k): _clean(v) for k, v in value.items()}
+        return {_printable(k): _clean_values(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_clean(v) for v in value]
-    return _text(value) if isinstance(value, str) else value
-
-
-def _with_path(result: Result, path: Path | None) -> Result:
-    from dataclasses import replace
-
-    return replace(result, posterior_path=path)
+        return [_clean_values(v) for v in value]
+    return _printable(value) if isinstance(value, str) else value

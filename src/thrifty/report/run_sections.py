@@ -1,4 +1,4 @@
-"""What the page says of the runs: failures, work over time, and where everything came from."""
+"""Write the sections on the runs: failures, runs over time, and provenance."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import numpy as np
 from thrifty import plots
 from thrifty.campaign.failures import describe_where
 from thrifty.report.content import Drawing, Grid, Section, clean
-from thrifty.report.drawings import timeline
-from thrifty.report.gather import Facts, policies
-from thrifty.runner.progress import amount
+from thrifty.report.drawings import draw_timeline
+from thrifty.report.gather import Facts, describe_limits
+from thrifty.runner.progress import format_amount
 from thrifty.version import __version__
 
 CITATION = (
@@ -25,37 +25,37 @@ CITATION = (
     " International Conference on Artificial Intelligence and Statistics (AISTATS), 2025."
 )
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "zuko", "matplotlib")
-_CAUSES = 8  # different errors listed
-_MAPPED = 3  # failures from which on a map says something
+_MAX_CAUSES = 8  # different errors listed
+_MIN_MAPPED = 3  # fewer failures say nothing on a map
 
 
 def failures_section(facts: Facts) -> Section:
-    """Failed runs by cause, the prior mass they stand for, the policy on time limits, and a map."""
-    key, title = "failures", "Failures"
+    """Show failed runs by cause, their prior mass, the time limits, and a map."""
+    key = "failures"
     if not facts.done.any():
-        return Section(key, title, missing="No run has finished.", command=facts.command("run"))
+        return Section(key, missing="No run has finished.", command=facts.command("run"))
     failed = facts.done & ~facts.ok
-    limits = policies(facts.stamps)
+    limits = describe_limits(facts.stamps)
     rule = f"Time limit: {'; '.join(limits)}." if limits else "No time limit was set."
     if not failed.any():
-        return Section(key, title, [f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
+        return Section(key, [f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
     where = describe_where(facts.table.theta[facts.done], failed[facts.done], tuple(clean(n, 40) for n in facts.names))
     lead = [
-        f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They stand for"
+        f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They represent"
         f" {facts.status.failed_mass:.2%} of the prior mass; above 1 % the posterior is conditional on finishing."
         f" {rule}",
-        "A failed run is never drawn again with other noise or replaced: that would bias the posterior.",
+        "A failed run is never repeated with other noise or replaced: that would bias the posterior.",
     ]
     drawings = []
-    if _MAPPED <= failed.sum() < facts.done.sum():
+    if _MIN_MAPPED <= failed.sum() < facts.done.sum():
         figure = plots.failures(facts.failure_map)
         what = f"Share of runs that finish over the parameters that change it most; {int(failed.sum())} runs failed"
         drawings.append(Drawing(figure, "Where runs fail", what))
-    return Section(key, title, lead, drawings, [_causes(facts, failed)])
+    return Section(key, lead, drawings, [_list_causes(facts, failed)])
 
 
-def _causes(facts: Facts, failed: np.ndarray) -> Grid:
-    """Failed runs by status and error, with counts, prior mass and one index to replay."""
+def _list_causes(facts: Facts, failed: np.ndarray) -> Grid:
+    """List failed runs by status and error, with counts, prior mass and one index to replay."""
     text = dict(zip(facts.stamps.index.tolist(), facts.stamps.error, strict=True))
     weights = np.where(np.isfinite(facts.log_weights), np.exp(facts.log_weights - np.nanmax(facts.log_weights)), 0.0)
     total = weights[facts.done].sum()
@@ -69,81 +69,82 @@ def _causes(facts: Facts, failed: np.ndarray) -> Grid:
     body = [
         [status, cause or "no message", f"{len(rows):,}", f"{weights[rows].sum() / total:.2%}",
          str(int(facts.table.index[rows[0]]))]
-        for (status, cause), rows in ordered[:_CAUSES]
+        for (status, cause), rows in ordered[:_MAX_CAUSES]
     ]  # fmt: skip
-    rest = sum(len(rows) for _, rows in ordered[_CAUSES:])
-    body += [["others", f"{len(ordered) - _CAUSES} other messages", f"{rest:,}", "", ""]] if rest else []
-    header = ["status", "last line of the error (numbers as #)", "runs", "prior mass", "for example index"]
+    rest = sum(len(rows) for _, rows in ordered[_MAX_CAUSES:])
+    body += [["others", f"{len(ordered) - _MAX_CAUSES} other messages", f"{rest:,}", "", ""]] if rest else []
+    header = ["status", "last line of the error (numbers as #)", "runs", "prior mass", "index of one"]
     return Grid(header, body, words=2)
 
 
 def timeline_section(facts: Facts) -> Section:
-    """Drivers and runs under way, from the stamps that the store keeps."""
-    key, title = "timeline", "Timeline"
+    """Show drivers and running runs, from the times in the store."""
+    key = "timeline"
     stamps = facts.stamps
     if not len(stamps.finished) or not facts.sessions:
-        return Section(key, title, missing="No run has finished.", command=facts.command("run"))
+        return Section(key, missing="No run has finished.", command=facts.command("run"))
     hosts = Counter(stamps.host)
     repeated = int((stamps.attempt > 1).sum())
+    elapsed, wall = sum(s.elapsed for s in facts.sessions), float(stamps.wall.sum())
     lead = [
-        f"{len(facts.sessions)} driver sessions, {amount(sum(s.elapsed for s in facts.sessions), 's')} in all, on"
-        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {amount(float(stamps.wall.sum()), 's')} of run time."
+        f"{len(facts.sessions)} driver sessions, {format_amount(elapsed, 's')} in all, on"
+        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {format_amount(wall, 's')} of run time."
         f" {repeated:,} runs were started again after a worker died or a limit was extended.",
     ]
     body = [
-        [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), amount(s.elapsed, "s"), s.engine, s.host,
+        [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), format_amount(s.elapsed, "s"), s.engine, s.host,
          str(s.pid)]
         for s in facts.sessions[-12:]
     ]  # fmt: skip
-    figure = timeline(facts.sessions[-30:], stamps)
-    what = f"When each of {len(facts.sessions)} drivers ran, and how many runs were under way on each host"
+    figure = draw_timeline(facts.sessions[-30:], stamps)
+    what = f"When each of {len(facts.sessions)} drivers ran, and how many runs were running on each host"
     notes = [
-        "The store keeps host, end, duration and attempt of every run, not the worker: the lower figure counts runs"
-        " under way. Ends are stamped when a group of runs is committed (twice a second). A session that was killed"
+        "The store keeps host, end, duration and attempt of every run, not the worker: the lower figure counts running"
+        " runs. The end is written when a group of runs is committed (twice a second). A session that was killed"
         " ends at its last commit."
     ]
     notes += ["The last 12 sessions are listed, the last 30 drawn."] if len(facts.sessions) > 12 else []
     grid = Grid(["began (UTC)", "lasted", "engine", "host", "pid"], body, words=5)
-    return Section(key, title, lead, [Drawing(figure, "Drivers and runs under way", what)], [grid], notes)
+    return Section(key, lead, [Drawing(figure, "Drivers and running runs", what)], [grid], notes)
 
 
 def provenance_section(facts: Facts, digest: str, command: str | None) -> Section:
-    """Versions, seed, hashes, the command, how to cite."""
+    """List versions, seed, hashes, the command, and how to cite."""
     settings = facts.settings
     rows: list[list[str]] = [
         ["folder", clean(facts.folder)],
         ["command", clean(command) if command else "written from Python: thrifty.report.write"],
         ["seed", clean(settings.seed, 40)],
-        ["prior", _prior(settings.prior)],
-        ["cost", f"{clean(settings.cost, 20)}, unit {facts.unit}; {clean(settings.m, 9)} realisation(s) a run"],
-        ["simulator", _simulator(settings.simulator)],
-        ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs of one seed differed"],
+        ["prior", _describe_prior(settings.prior)],
+        ["cost", f"{clean(settings.cost, 20)}, unit {facts.unit}; {clean(settings.m, 9)} realisation(s) per run"],
+        ["simulator", _describe_simulator(settings.simulator)],
+        ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs with one seed differ"],
         ["table hash", digest or "no complete table yet"],
-        ["plans", _plans(facts)],
-        ["begun with", f"thrifty {clean(settings.made_by, 20)}, store format {clean(settings.store_format, 20)}"],
-        ["this report", f"thrifty {__version__}, Python {platform.python_version()}, {sys.platform}; {_versions()}"],
+        ["plans", _describe_plans(facts)],
+        ["created with", f"thrifty {clean(settings.made_by, 20)}, store format {clean(settings.store_format, 20)}"],
+        ["this report", f"thrifty {__version__}, Python {platform.python_version()}, {sys.platform}; {_libraries()}"],
     ]  # fmt: skip
     notes = [f"Note of the campaign: {clean(note)}" for note in facts.status.notes]
-    words = f"Please cite the paper whose method this is, and thrifty {__version__}: {CITATION}"
+    words = f"Please cite the paper of this method, and thrifty {__version__}: {CITATION}"
     grid = Grid(["", ""], rows, words=2)
-    return Section("provenance", "Provenance", [words], tables=[grid], notes=notes)
+    return Section("provenance", [words], tables=[grid], notes=notes)
 
 
-def _prior(described: dict[str, Any]) -> str:
+def _describe_prior(described: dict[str, Any]) -> str:
     names, low, high = (described.get(key, []) for key in ("names", "low", "high"))
     kind = clean((described.get("recipe") or {}).get("kind", "own object"), 40)
     parts = [f"{clean(n, 40)} in [{clean(a, 12)}, {clean(b, 12)}]" for n, a, b in zip(names, low, high, strict=False)]
     return f"{kind}: " + ", ".join(parts[:20]) + (" …" if len(parts) > 20 else "")
 
 
-def _simulator(parts: Any) -> str:
+def _describe_simulator(parts: Any) -> str:
     if not isinstance(parts, dict):
         return "unknown"
     shown = [f"{clean(name, 50)} {clean(value, 30)}" for name, value in list(parts.items())[:8]]
     return "; ".join(shown) + (f"; and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 
-def _plans(facts: Facts) -> str:
+def _describe_plans(facts: Facts) -> str:
     planned = [block for block in facts.blocks if block.mode != "pilot"]
     words = [f"{facts.status.pilots:,} pilots"] if facts.status.pilots else []
     words += [f"{block.n:,} draws of part {block.part} ({clean(block.mode, 10)})" for block in planned[:6]]
@@ -151,7 +152,7 @@ def _plans(facts: Facts) -> str:
     return ", ".join(words) or "none yet"
 
 
-def _versions() -> str:
+def _libraries() -> str:
     found = []
     for name in _LIBRARIES:
         try:

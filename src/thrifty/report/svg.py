@@ -1,7 +1,7 @@
-"""A matplotlib figure as inline SVG: one per panel, so that a phone shows them below each other at full size.
+"""Convert a matplotlib figure to inline SVG, one per panel, so that a phone shows them below each other.
 
-Every id gets a prefix of its own, since all figures share one page; the style sheet that matplotlib writes into each
-SVG would act on the whole page and is taken out; texts stay texts, to be searched and read aloud.
+Every id gets its own prefix, since all figures share one page. The style sheet that matplotlib writes into each SVG
+would act on the whole page and is removed. Texts stay texts, so that they can be searched and read aloud.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
-WIDE = 5.2  # inches: shrunk to a phone, letters of a wider figure would be too small to read
+MAX_PHONE_INCHES = 5.2  # letters of a wider figure would be too small to read on a phone
 _REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
 _SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a key: what it says, and how it is drawn."""
+    """One line of a legend: its text, and how it is drawn."""
 
     text: str
     colour: str
@@ -39,7 +39,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing ready for the page: its panels, its key, its words."""
+    """A drawing ready for the page: its panels, its legend, its text."""
 
     panels: tuple[Markup, ...]
     key: tuple[Entry, ...]
@@ -48,24 +48,24 @@ class Picture:
     wide: bool = False  # scrolls on a phone instead of shrinking
 
 
-def picture(drawing: Drawing, prefix: str) -> Picture:
-    """Panels of a drawing as SVG with ids that begin with `prefix`."""
+def render_picture(drawing: Drawing, prefix: str) -> Picture:
+    """Render the panels of a drawing as SVG with ids that begin with `prefix`."""
     figure = drawing.figure
-    with _quiet():
-        key = () if drawing.whole else _key(figure)
+    with _ignore_warnings():
+        key = () if drawing.whole else _read_legend(figure)
         panels = []
-        for i, (group, box) in enumerate([((), "tight")] if drawing.whole else _boxes(figure)):
+        for i, (group, box) in enumerate([((), "tight")] if drawing.whole else _find_panels(figure)):
             if group:
                 _show_only(figure, group)
             name = f"{prefix}{chr(97 + i % 26)}{i // 26 or ''}"
-            panels.append(_inline(_svg(figure, box), name, drawing.title, drawing.description))
-    wide = drawing.whole and figure.get_figwidth() > WIDE
+            panels.append(_inline(_to_svg(figure, box), name, drawing.title, drawing.description))
+    wide = drawing.whole and figure.get_figwidth() > MAX_PHONE_INCHES
     return Picture(tuple(panels), key, drawing.title, drawing.description, wide)
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Missing glyphs in somebody's parameter names are no reason to fail or to talk."""
+def _ignore_warnings() -> Iterator[None]:
+    """Ignore warnings: missing glyphs in parameter names are no reason to fail."""
     import matplotlib
 
     with warnings.catch_warnings(), matplotlib.rc_context(_SETTINGS):
@@ -73,8 +73,8 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _boxes(figure: Figure) -> list[tuple[Any, Any]]:
-    """Axes that are panels, each with the part of the figure it fills; colour bars belong to their panel."""
+def _find_panels(figure: Figure) -> list[tuple[Any, Any]]:
+    """Find the axes that are panels, each with its part of the figure; colour bars belong to their panel."""
     from matplotlib.transforms import Bbox
 
     figure.draw_without_rendering()
@@ -99,8 +99,8 @@ def _show_only(figure: Figure, group: Any) -> None:
         legend.set_visible(False)
 
 
-def _key(figure: Figure) -> tuple[Entry, ...]:
-    """The figure's legend as data, to be set in the page's own type."""
+def _read_legend(figure: Figure) -> tuple[Entry, ...]:
+    """Read the figure's legend as data, to be shown in the page's own font."""
     from matplotlib.colors import to_hex
     from matplotlib.lines import Line2D
 
@@ -115,7 +115,7 @@ def _key(figure: Figure) -> tuple[Entry, ...]:
     return tuple(entries)
 
 
-def _svg(figure: Figure, box: Any) -> str:
+def _to_svg(figure: Figure, box: Any) -> str:
     buffer = io.StringIO()
     figure.savefig(
         buffer, format="svg", bbox_inches=box, dpi=DPI, transparent=True, metadata={"Date": None, "Creator": None}
@@ -124,7 +124,7 @@ def _svg(figure: Figure, box: Any) -> str:
 
 
 def _inline(text: str, prefix: str, title: str, description: str) -> Markup:
-    """The SVG element alone, with unique ids, a title, a description, and a width that never exceeds the page."""
+    """Return the SVG element alone, with unique ids, a title, a description, and at most the width of the page."""
     body = text[text.index("<svg") :]
     body = re.sub(r"<metadata>.*?</metadata>\s*", "", body, flags=re.S)
     body = re.sub(r"<style type=\"text/css\">.*?</style>\s*", "", body, flags=re.S)

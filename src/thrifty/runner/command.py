@@ -1,10 +1,10 @@
-"""External programs as simulators: `th.Command(["./model", "{beta}", "--seed", "{seed}"], output="json")`.
+"""Run external programs as simulators: `th.Command(["./model", "{beta}", "--seed", "{seed}"], output="json")`.
 
 Each run has its own empty working directory, gets its seed, and is judged by its exit code. No shell is ever
 involved. A time limit ends the program with all it started, also what has a session of its own; what it leaves
 running in the background is ended with it.
 
-Reading what a program wrote: JSON, CSV or NPY, never anything that could run code.
+What a program wrote is read as JSON, CSV or NPY, never as anything that could run code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import shutil
 import signal
 import string
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,13 +28,14 @@ import numpy as np
 
 from thrifty.errors import SimulatorError
 from thrifty.runner.engines.process_tree import MARK, adopt_orphans, end_group, end_marked
+from thrifty.runner.peak_memory import PEAK_MEMORY
 from thrifty.types import Array, Output
 
 Format = Literal["json", "csv", "npy"]
 
 
 def read_json(data: bytes, source: str) -> Output:
-    """Numbers, a list of numbers, or {"x": [...], "cost": ...}; the last line counts if the whole is not JSON."""
+    """Read numbers, a list of numbers, or {"x": [...], "cost": ...}; the last line counts if the whole is not JSON."""
     text = data.decode("utf-8", "replace").strip()
     if not text:
         raise SimulatorError(f"{source} is empty", code="bad-output")
@@ -58,7 +58,7 @@ def read_json(data: bytes, source: str) -> Output:
 
 
 def read_csv(data: bytes, source: str) -> Output:
-    """Numbers separated by commas, blanks or lines; a first line of words is a header."""
+    """Read numbers separated by commas, blanks or lines; a first line of words is a header."""
     rows = [line.replace(",", " ").split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
     if rows and not any(_is_number(cell) for cell in rows[0]):
         rows = rows[1:]
@@ -77,7 +77,7 @@ def read_csv(data: bytes, source: str) -> Output:
 
 
 def read_npy(data: bytes, source: str) -> Output:
-    """An array of numbers in numpy's format, without pickles."""
+    """Read an array of numbers in numpy's format, without pickles."""
     try:
         return Output(np.load(io.BytesIO(data), allow_pickle=False))
     except (ValueError, EOFError, OSError) as error:
@@ -93,10 +93,8 @@ def _is_number(cell: str) -> bool:
 
 
 PARSERS: dict[str, Callable[[bytes, str], Output]] = {"json": read_json, "csv": read_csv, "npy": read_npy}
-
-
 Parser = Callable[[str, Path], Any]
-_STDERR = 2000  # characters of stderr kept for a failed run
+MAX_STDERR_CHARACTERS = 2000  # kept for a failed run
 _worker: dict[str, Any] = {"pid": -1, "scratch": None}  # process id and folder for runs, in a worker process
 
 
@@ -141,17 +139,17 @@ class Command:
             raise SimulatorError(f"output must be one of {', '.join(PARSERS)} or a function", code="bad-command")
         if self.file is not None and (os.path.isabs(self.file) or ".." in Path(self.file).parts):
             raise SimulatorError(f"file {self.file!r} must lie in the working directory of the run", code="bad-command")
-        arguments = [_executable(str(self.arguments[0])), *(_absolute(str(a)) for a in self.arguments[1:])]
+        arguments = [_find_executable(str(self.arguments[0])), *(_as_absolute(str(a)) for a in self.arguments[1:])]
         object.__setattr__(self, "arguments", tuple(arguments))
         object.__setattr__(self, "names", tuple(self.names))
         self._check_names()
 
-    def bound(self, names: Sequence[str]) -> Command:
-        """The same command knowing the names of the parameters."""
+    def bind_names(self, names: Sequence[str]) -> Command:
+        """Return the same command knowing the names of the parameters."""
         return self if self.names or not names else replace(self, names=tuple(names))
 
     def fingerprint(self) -> dict[str, str]:
-        """Arguments, and a hash of every file named in them."""
+        """Return arguments, and a hash of every file named in them."""
         parts = {f"argument {i}": argument for i, argument in enumerate(self.arguments)}
         for argument in self.arguments:
             path = Path(argument)
@@ -161,10 +159,10 @@ class Command:
         return {**parts, "output": getattr(self.output, "__name__", str(self.output))}
 
     def __call__(self, theta: Array, seed: int) -> Any:
-        """One run."""
-        scratch = _worker["scratch"] if _in_worker() else None
+        """Run the program once."""
+        scratch = _worker["scratch"] if _is_worker() else None
         with tempfile.TemporaryDirectory(prefix="thrifty-", dir=scratch) as folder:
-            stdout = self._execute(self._filled(theta, seed), Path(folder))
+            stdout = self._execute(self._fill_arguments(theta, seed), Path(folder))
             source: bytes = stdout
             if self.file is not None:
                 path = Path(folder) / self.file
@@ -179,13 +177,13 @@ class Command:
     def _label(self) -> str:
         return Path(self.arguments[0]).name
 
-    def _fields(self) -> list[str]:
+    def _list_fields(self) -> list[str]:
         found = [name for a in self.arguments for _, name, _, _ in string.Formatter().parse(a) if name is not None]
         return list(dict.fromkeys(name for name in found if name != "seed"))
 
     def _check_names(self) -> None:
         try:
-            fields = self._fields()
+            fields = self._list_fields()
         except ValueError as error:
             raise SimulatorError(
                 f"arguments cannot be filled in: {error}", code="bad-command", fix="write {{ for a brace"
@@ -198,8 +196,8 @@ class Command:
                 code="bad-command",
             )
 
-    def _filled(self, theta: Array, seed: int) -> list[str]:
-        names = self.names or tuple(name for name in self._fields() if not name.isdigit())
+    def _fill_arguments(self, theta: Array, seed: int) -> list[str]:
+        names = self.names or tuple(name for name in self._list_fields() if not name.isdigit())
         values = {name: repr(float(value)) for name, value in zip(names, theta, strict=False)}
         values |= {str(i): repr(float(value)) for i, value in enumerate(theta)}
         try:
@@ -208,7 +206,7 @@ class Command:
             raise SimulatorError(f"no parameter named {missing} for the command", code="bad-command") from None
 
     def _execute(self, arguments: list[str], folder: Path) -> bytes:
-        alone = not _in_worker()  # a session of its own keeps Ctrl-C away
+        alone = not _is_worker()  # a session of its own keeps Ctrl-C away
         if not alone:
             adopt_orphans()
         mark = f"{os.environ.get(MARK, '')}:{folder}"
@@ -227,15 +225,15 @@ class Command:
                 process.returncode = os.waitstatus_to_exitcode(status)
             finally:
                 end_group(process.pid) if alone else end_marked(mark)
-            _note_memory(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+            PEAK_MEMORY.add_program(usage)
             out.seek(0)
             if process.returncode != 0:
-                raise self._failed(process.returncode, errors)
+                raise self._failure_error(process.returncode, errors)
             return out.read()
 
-    def _failed(self, code: int, errors: Any) -> Exception:
+    def _failure_error(self, code: int, errors: Any) -> Exception:
         size = errors.seek(0, os.SEEK_END)
-        errors.seek(max(0, size - _STDERR))
+        errors.seek(max(0, size - MAX_STDERR_CHARACTERS))
         text = errors.read().decode("utf-8", "replace").strip()
         last = text.splitlines()[-1] if text else "nothing on stderr"
         if code < 0:
@@ -254,8 +252,8 @@ def _fill(argument: str, values: dict[str, str]) -> str:
     return "".join(parts)
 
 
-def _executable(name: str) -> str:
-    """The program's full path; missing or not executable is said before anything starts."""
+def _find_executable(name: str) -> str:
+    """Return the program's full path; a missing or not executable one is an error before anything starts."""
     found = shutil.which(name)
     if found is not None:
         return os.path.abspath(found)
@@ -267,8 +265,8 @@ def _executable(name: str) -> str:
     raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path)", code="bad-command")
 
 
-def _absolute(argument: str) -> str:
-    """Files named relative to where the command was made stay reachable from each run's own folder."""
+def _as_absolute(argument: str) -> str:
+    """Make the path of an existing file absolute, so that it is found from each run's own folder."""
     return os.path.abspath(argument) if "{" not in argument and os.path.isfile(argument) else argument
 
 
@@ -279,18 +277,12 @@ def _signal_name(number: int) -> str:
 
 
 def enter_worker(scratch: str) -> None:
-    """Called by a worker process, which leads its own session: all that programs leave behind is its to end.
+    """Note that this process is a worker: it leads its own session and ends all that programs leave behind.
 
     The folders of its runs are made in `scratch`, which the driver removes with the worker.
     """
     _worker.update(pid=os.getpid(), scratch=scratch)
 
 
-def _in_worker() -> bool:
+def _is_worker() -> bool:
     return _worker["pid"] == os.getpid()
-
-
-def _note_memory(size: int) -> None:
-    from thrifty.runner.run_one import MEMORY
-
-    MEMORY.child = max(MEMORY.child, size)

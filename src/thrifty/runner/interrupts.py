@@ -1,4 +1,7 @@
-"""Ctrl-C once drains, twice stops; SIGTERM drains. Handlers live only while a campaign runs."""
+"""Finish running bundles on the first Ctrl-C or SIGTERM, stop on the second Ctrl-C.
+
+Handlers are installed only while a campaign runs.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class Terminated(SystemExit):
 
 
 class Interrupts:
-    """Context manager that turns signals into two flags: `drain` and `stop`.
+    """Turn signals into two flags, `drain` and `stop`, inside a `with` block.
 
     Outside the main thread signals cannot be caught, so nothing is installed there.
     """
@@ -45,7 +48,7 @@ class Interrupts:
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
-                self._previous[number] = signal.signal(number, self._caught)
+                self._previous[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -53,7 +56,7 @@ class Interrupts:
             signal.signal(number, handler)
         self._previous = {}
 
-    def _caught(self, number: int, _frame: FrameType | None) -> None:
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
         if self.drain and number == signal.SIGINT:
             self.stop = True
         self.drain, self.signal = True, number

@@ -1,4 +1,4 @@
-"""One run: a pure function of (campaign seed, index, theta), the same in every engine.
+"""Run one task: a pure function of (campaign seed, index, theta), the same in every engine.
 
 Time comes from the monotonic clock and from resource usage, so a jump of the wall clock cannot
 make a cost absurd. Nothing a simulator does by raising or returning escapes as an exception.
@@ -10,7 +10,6 @@ import contextlib
 import os
 import resource
 import socket
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -21,26 +20,26 @@ import numpy as np
 
 from thrifty.errors import SimulatorError, ThriftyError
 from thrifty.runner.command import ProgramCrashError
-from thrifty.runner.seeds import NOISE, program_seed, stream
+from thrifty.runner.peak_memory import PEAK_MEMORY
+from thrifty.runner.seeds import NOISE, make_stream, program_seed
 from thrifty.runner.simulator import adapt, as_numbers
 from thrifty.runner.task import Job, Outcome, Task
-from thrifty.store.rows import printable
 from thrifty.types import Array, Status
 
 HOST = socket.gethostname()
-ERROR_CHARACTERS = 4000  # the end of a traceback says it all; a store of logs is not the aim
+MAX_ERROR_CHARACTERS = 4000  # the end of a traceback says it all; a store of logs is not the aim
 WARM_UP_SECONDS = 2.0  # a first run longer than this is not repeated: imports are then a small share
 
 
 def cpu_seconds() -> float:
-    """CPU seconds of this process and its ended children."""
+    """Return CPU seconds of this process and its ended children."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
 @dataclass
 class Runner:
-    """The simulator made ready in one worker, and whether it has run before."""
+    """Hold the simulator in one worker, and whether it has run before."""
 
     job: Job
     call: Callable[[Array, np.random.SeedSequence, int], Any]
@@ -49,38 +48,38 @@ class Runner:
     @classmethod
     def of(cls, job: Job) -> Runner:
         """Read the simulator's signature once."""
-        return cls(job, _at_home(adapt(job.simulator)), warm=not job.warm_up)
+        return cls(job, _in_current_folder(adapt(job.simulator)), warm=not job.warm_up)
 
     def run(self, task: Task, started: Callable[[int], None] = lambda index: None) -> Outcome:
-        """Run a task; `started` is told the index just before the simulator is called."""
+        """Run a task; call `started` with its index just before the simulator."""
         started(task.index)
         outcome = run_one(self.call, self.job, task)
         if task.probe or (not self.warm and task.attempt == 1 and outcome.wall < WARM_UP_SECONDS):
             started(task.index)
             second = run_one(self.call, self.job, task)
-            outcome = replace(second, repeat=same(outcome, second))
+            outcome = replace(second, repeat=is_same_outcome(outcome, second))
         self.warm = True
         return outcome
 
 
-def _at_home(call: Callable[..., Any]) -> Callable[..., Any]:
-    """The simulator, always called in the directory that is current now, whereto a run may have gone before."""
+def _in_current_folder(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the simulator always in the folder that is current now, also after a run that went elsewhere."""
     try:
         home = os.getcwd()
     except OSError:  # it was removed: there is none to come back to
         return call
 
-    def at_home(theta: Array, sequence: np.random.SeedSequence, seed: int) -> Any:
+    def run_here(theta: Array, sequence: np.random.SeedSequence, seed: int) -> Any:
         try:
             return call(theta, sequence, seed)
         finally:
             with contextlib.suppress(OSError):
                 os.chdir(home)
 
-    return at_home
+    return run_here
 
 
-def same(a: Outcome, b: Outcome) -> bool:
+def is_same_outcome(a: Outcome, b: Outcome) -> bool:
     """Whether two runs of one index gave the same answer."""
     if a.x is None or b.x is None:
         return a.status == b.status
@@ -92,31 +91,31 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     theta = np.array(task.theta, dtype=np.float64)
     theta.setflags(write=False)
     wall, cpu = time.monotonic(), cpu_seconds()
-    MEMORY.begin(wall)
+    PEAK_MEMORY.begin(wall)
     x, reported, status, error = None, float("nan"), "ok", ""
     owner = os.getpid()
     try:
-        x, reported = _realisations(call, job, task.index, theta)
+        x, reported = _run_realisations(call, job, task.index, theta)
     except ProgramCrashError as problem:
-        status, error = "crashed", _words(problem)
+        status, error = "crashed", _read_message(problem)
     except Exception as problem:
-        status, error = "error", _explain(problem)
+        status, error = "error", _describe_error(problem)
     except (SystemExit, KeyboardInterrupt) as problem:
-        status, error = "error", f"{type(problem).__name__}: {_words(problem)}"
+        status, error = "error", f"{type(problem).__name__}: {_read_message(problem)}"
     finally:
         if os.getpid() != owner:  # the simulator forked, and its child comes back as if it were this process
             os._exit(0)
     wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
     if x is not None:
-        x, status, error = _judge(x, job.output_limit)
-    words = printable(error)
+        x, status, error = _check_output(x, job.output_limit)
+    error = error.encode("utf-8", "backslashreplace").decode("utf-8")  # half a character cannot be stored
     return Outcome(
-        task.index, status, x, wall, max(cpu, 0.0), MEMORY.end(), reported, HOST, task.attempt, words, task.limit
+        task.index, status, x, wall, max(cpu, 0.0), PEAK_MEMORY.end(), reported, HOST, task.attempt, error, task.limit
     )
 
 
-def _realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array, float]:
-    sequence = stream(job.seed, NOISE, index)
+def _run_realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array, float]:
+    sequence = make_stream(job.seed, NOISE, index)
     if job.m == 1:
         return as_numbers(call(theta, sequence, program_seed(job.seed, index)))
     parts = [
@@ -129,14 +128,11 @@ def _realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array,
     return np.stack([x for x, _ in parts]), float(np.sum([cost for _, cost in parts]))
 
 
-def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
+def _check_output(x: Array, limit: int) -> tuple[Array | None, Status, str]:
     if x.nbytes > limit:
         size, most = x.nbytes / 2**20, limit / 2**20
-        return (
-            None,
-            "error",
-            f"[bad-output] output of {size:.1f} MB is above the limit of {most:g} MB: return summaries",
-        )
+        error = f"[bad-output] output of {size:.1f} MB is above the limit of {most:g} MB: return summaries"
+        return None, "error", error
     bad = ~np.isfinite(x)
     if bad.any():
         where = int(np.flatnonzero(bad)[0])
@@ -144,48 +140,18 @@ def _judge(x: Array, limit: int) -> tuple[Array | None, Status, str]:
     return x, "ok", ""
 
 
-def _words(problem: BaseException) -> str:
-    """The end of its message, also of an exception that fails to say it."""
+def _read_message(problem: BaseException) -> str:
+    """Return the end of an exception's message, also where reading it fails."""
     try:
-        return str(problem)[-ERROR_CHARACTERS:]
+        return str(problem)[-MAX_ERROR_CHARACTERS:]
     except Exception as failure:
         return f"a message that cannot be read ({type(failure).__name__})"
 
 
-def _explain(problem: Exception) -> str:
+def _describe_error(problem: Exception) -> str:
     if isinstance(problem, ThriftyError):
-        return str(problem)[:ERROR_CHARACTERS]
+        return str(problem)[:MAX_ERROR_CHARACTERS]
     text = "".join(traceback.format_exception(problem)[-8:])
-    if isinstance(problem, ValueError) and "read-only" in _words(problem):
+    if isinstance(problem, ValueError) and "read-only" in _read_message(problem):
         text += "[bad-simulator] theta is read-only: a changed input would be recorded wrongly; theta = theta.copy()\n"
-    return text[-ERROR_CHARACTERS:]
-
-
-class _Memory:
-    """Peak memory of a run in bytes: the kernel's high-water mark, set back before the run where that can be done.
-
-    That can be done on Linux only; elsewhere it is the peak of the worker so far. Runs that follow each other within
-    50 ms share one mark: the value is then the peak of the worker over the last moments, an upper bound.
-    """
-
-    def __init__(self) -> None:
-        self._reset_at, self._owner, self._mark = -1.0, 0, -1
-        self.child = 0  # peak of external programs, as the kernel reports it when they end
-
-    def begin(self, now: float) -> None:
-        """Set the mark back, unless that was done a moment ago."""
-        self.child = 0
-        if now - self._reset_at > 0.05:
-            self._reset_at = now
-            with contextlib.suppress(OSError):  # no such file: not Linux
-                if self._owner != os.getpid():  # a fork must not set back its parent's mark
-                    self._owner, self._mark = os.getpid(), os.open("/proc/self/clear_refs", os.O_WRONLY)
-                os.write(self._mark, b"5")
-
-    def end(self) -> int:
-        """Read the mark."""
-        unit = 1 if sys.platform == "darwin" else 1024
-        return max(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit, self.child)
-
-
-MEMORY = _Memory()
+    return text[-MAX_ERROR_CHARACTERS:]

@@ -1,9 +1,9 @@
-"""What cost-awareness saved, from measured costs, with an interval.
+"""Estimate what cost-awareness saved, from measured costs, with an interval.
 
 With weights w_i and measured costs y_i of all n runs (pilot included), a plain run costs on average
     mu = sum w y / sum w,   se^2 = sum w^2 (y - mu)^2 / (sum w)^2,
 so the same n runs from the prior would have cost n mu, and n mu - sum y was saved. Per effective run the
-comparison is sum y / ESS against mu: that is the honest figure, and it may be negative.
+comparison is sum y / ESS against mu: that is the figure that counts, and it may be negative.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array
 from thrifty.weights import ess, normalise
 
 Z95 = 1.959963984540054
@@ -43,11 +42,11 @@ class Saved:
     effective: float
 
 
-def saved(cost: npt.ArrayLike, log_weights: npt.ArrayLike) -> Saved | None:
-    """Savings of a set of runs with measured costs (n,) and log weights (n,); None below two runs.
+def estimate_savings(cost: npt.ArrayLike, log_weights: npt.ArrayLike) -> Saved | None:
+    """Estimate the savings of a set of runs with measured costs (n,) and log weights (n,); None below two runs.
 
     Example:
-        >>> round(saved([1.0, 1.0, 4.0], [0.0, 0.0, np.log(4.0)]).amount, 9)
+        >>> round(estimate_savings([1.0, 1.0, 4.0], [0.0, 0.0, np.log(4.0)]).amount, 9)
         3.0
     """
     cost, log_weights = np.asarray(cost, dtype=np.float64), np.asarray(log_weights, dtype=np.float64)
@@ -55,7 +54,9 @@ def saved(cost: npt.ArrayLike, log_weights: npt.ArrayLike) -> Saved | None:
     cost, log_weights = cost[known], log_weights[known]
     if len(cost) < 2 or not np.isfinite(log_weights).any() or cost.sum() <= 0:
         return None
-    mean, error = _mean(cost, normalise(log_weights))
+    weights = normalise(log_weights)
+    mean = float(weights @ cost)
+    error = float(np.sqrt(np.sum((weights * (cost - mean)) ** 2)))
     n, spent = len(cost), float(cost.sum())
     spread = np.exp(min(Z95 * error / mean, 700.0))  # on the log scale: a mean cost is positive and skew
     effective = ess(log_weights)
@@ -69,8 +70,3 @@ def saved(cost: npt.ArrayLike, log_weights: npt.ArrayLike) -> Saved | None:
         per_effective=1 - spent / effective / mean,
         effective=effective,
     )
-
-
-def _mean(cost: Array, weights: Array) -> tuple[float, float]:
-    mean = float(weights @ cost)
-    return mean, float(np.sqrt(np.sum((weights * (cost - mean)) ** 2)))

@@ -1,4 +1,4 @@
-"""Every random number of a campaign comes from (campaign seed, stage, index).
+"""Derive every random number of a campaign from (campaign seed, stage, index).
 
     stream = SeedSequence(entropy=seed, spawn_key=(stage, index))
 
@@ -16,28 +16,28 @@ CANDIDATES, ACCEPT, NOISE, LAZY, TRAINING, SPLIT = range(6)
 _MASK = (1 << 31) - 1
 
 
-def stream(seed: int, stage: int, index: int) -> np.random.SeedSequence:
-    """The seed sequence of one stage of one index.
+def make_stream(seed: int, stage: int, index: int) -> np.random.SeedSequence:
+    """Return the seed sequence of one stage of one index.
 
     Example:
-        >>> int(stream(7, NOISE, 3).generate_state(1)[0]) == int(stream(7, NOISE, 3).generate_state(1)[0])
+        >>> int(make_stream(7, NOISE, 3).generate_state(1)[0]) == int(make_stream(7, NOISE, 3).generate_state(1)[0])
         True
     """
     return np.random.SeedSequence(entropy=seed, spawn_key=(stage, index))
 
 
-def coin(seed: int, index: int) -> float:
-    """The lazy coin of an index: one uniform number in [0, 1), fixed at planning."""
-    return float(stream(seed, LAZY, index).generate_state(1, np.uint64)[0] >> np.uint64(11)) / (1 << 53)
+def flip_coin(seed: int, index: int) -> float:
+    """Return the coin of an index for lazy time limits: one uniform number in [0, 1), fixed at planning."""
+    return float(make_stream(seed, LAZY, index).generate_state(1, np.uint64)[0] >> np.uint64(11)) / (1 << 53)
 
 
 @lru_cache(maxsize=64)
 def _key(seed: int) -> int:
-    return int(stream(seed, NOISE, 0).generate_state(1)[0])
+    return int(make_stream(seed, NOISE, 0).generate_state(1)[0])
 
 
 def program_seed(seed: int, index: int) -> int:
-    """A 31-bit seed for programs that take a number: different for each index below 2^31.
+    """Return a 31-bit seed for programs that take a number, different for each index below 2^31.
 
     A keyed bijection of the index (odd multiplications and shifts modulo 2^31), not a hash: random
     31-bit seeds would give about two clashes in 100,000 runs.

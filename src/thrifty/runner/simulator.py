@@ -1,4 +1,4 @@
-"""One calling convention for every simulator a person may bring.
+"""Call every simulator a person may bring in one way.
 
 `simulate(theta)`, `simulate(theta, rng)` and `simulate(theta, seed)` become `call(theta, seed_sequence,
 number)`. What comes back is read by `as_numbers`: numbers, an array, or `th.Output(x, cost=...)`.
@@ -23,13 +23,13 @@ Style = Literal["theta", "rng", "seed"]
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def name_of(simulator: Any) -> str:
-    """What to call a simulator in messages."""
+def get_name(simulator: Any) -> str:
+    """Return what to call a simulator in messages."""
     return getattr(simulator, "__qualname__", None) or type(simulator).__name__
 
 
 def call_style(simulator: Callable[..., Any]) -> Style:
-    """How the simulator wants its randomness, read off its signature.
+    """Read from its signature how the simulator takes its randomness.
 
     Example:
         >>> call_style(lambda theta, seed: theta), call_style(lambda theta, rng: theta), call_style(lambda theta: theta)
@@ -59,7 +59,7 @@ def call_style(simulator: Callable[..., Any]) -> Style:
     if len(required) > 2 or (not positional and not variadic) or unknown or (len(required) == 2 and keyword):
         names = ", ".join(p.name for p in required + keyword)
         raise SimulatorError(
-            f"simulator {name_of(simulator)!r} takes {len(required) + len(keyword)} required arguments ({names});"
+            f"simulator {get_name(simulator)!r} takes {len(required) + len(keyword)} required arguments ({names});"
             " simulate(theta), simulate(theta, rng) or simulate(theta, seed) expected",
             code="bad-simulator",
             fix="wrap it: def simulate(theta, rng): return your_function(theta[0], theta[1], rng)",
@@ -74,27 +74,26 @@ def call_style(simulator: Callable[..., Any]) -> Style:
     return "rng" if second.name == "rng" or len(required) == 2 else "theta"
 
 
-def bound(simulator: Any, names: Sequence[str]) -> Any:
-    """The simulator, told the names of the parameters if it wants them (`th.Command` does)."""
-    bind = getattr(simulator, "bound", None)
+def bind_names(simulator: Any, names: Sequence[str]) -> Any:
+    """Give a simulator the names of the parameters if it takes them (`th.Command` does)."""
+    bind = getattr(simulator, "bind_names", None)
     return bind(names) if callable(bind) else simulator
 
 
 def adapt(simulator: Callable[..., Any]) -> Callable[[Array, np.random.SeedSequence, int], Any]:
-    """The simulator as call(theta, seed_sequence, number), whatever its signature."""
-    style, keyword = call_style(simulator), _keyword_only(simulator)
+    """Return the simulator as call(theta, seed_sequence, number), whatever its signature."""
+    style, keyword = call_style(simulator), _takes_keyword(simulator)
     if style == "theta":
-        return lambda theta, sequence, number: _seeded(simulator, theta, number)
-    if style == "seed":
-        if keyword:
-            return lambda theta, sequence, number: simulator(theta, seed=number)
-        return lambda theta, sequence, number: simulator(theta, number)
-    if keyword:
-        return lambda theta, sequence, number: simulator(theta, rng=np.random.default_rng(sequence))
-    return lambda theta, sequence, number: simulator(theta, np.random.default_rng(sequence))
+        return lambda theta, sequence, number: _call_with_global_seed(simulator, theta, number)
+
+    def call(theta: Array, sequence: np.random.SeedSequence, number: int) -> Any:
+        randomness = number if style == "seed" else np.random.default_rng(sequence)
+        return simulator(theta, **{style: randomness}) if keyword else simulator(theta, randomness)
+
+    return call
 
 
-def _keyword_only(simulator: Callable[..., Any]) -> bool:
+def _takes_keyword(simulator: Callable[..., Any]) -> bool:
     try:
         parameters = inspect.signature(simulator).parameters.values()
     except (TypeError, ValueError):
@@ -102,8 +101,8 @@ def _keyword_only(simulator: Callable[..., Any]) -> bool:
     return any(p.kind is p.KEYWORD_ONLY and p.name in ("rng", "seed") for p in parameters)
 
 
-def _seeded(simulator: Callable[..., Any], theta: Array, number: int) -> Any:
-    """Without rng or seed the simulator can only use global generators: seed them for this run."""
+def _call_with_global_seed(simulator: Callable[..., Any], theta: Array, number: int) -> Any:
+    """Seed the global generators for this run, since a simulator without rng or seed can only use those."""
     random.seed(number)
     np.random.seed(number)  # noqa: NPY002 - the global generator is exactly what is meant
     torch = sys.modules.get("torch")
@@ -113,7 +112,7 @@ def _seeded(simulator: Callable[..., Any], theta: Array, number: int) -> Any:
 
 
 def as_numbers(value: Any) -> tuple[Array, float]:
-    """(x, reported cost) from what a simulator returned; scalars become (1,).
+    """Return (x, reported cost) from what a simulator returned; scalars become (1,).
 
     Example:
         >>> as_numbers([1, 2])[0].tolist(), as_numbers(Output(x=3.0, cost=2.0))
@@ -147,9 +146,9 @@ def as_numbers(value: Any) -> tuple[Array, float]:
 
 
 def pack(simulator: Any, *, everything: bool = False) -> bytes:
-    """Bytes that rebuild the simulator in a worker; in memory only, never on disk.
+    """Return bytes that rebuild the simulator in a worker; in memory only, never on disk.
 
-    Functions of notebooks and scripts, closures and lambdas travel by value; functions of importable
+    Functions of notebooks and scripts, closures and lambdas are sent by value; functions of importable
     modules by name. `everything` sends modules outside the installation by value too, for workers
     on other machines.
     """
@@ -158,7 +157,7 @@ def pack(simulator: Any, *, everything: bool = False) -> bytes:
             return cloudpickle.dumps(simulator)
     except Exception as error:
         raise SimulatorError(
-            f"simulator {name_of(simulator)!r} cannot be sent to worker processes: {error}",
+            f"simulator {get_name(simulator)!r} cannot be sent to worker processes: {error}",
             code="cannot-load-simulator",
             why="it holds something that only lives in this process (an open file, a lock, a connection)",
             fix="open it inside the function, or use engine=th.Inline()",
@@ -171,7 +170,11 @@ def _by_value(simulator: Any, *, everything: bool) -> Any:
     simulator = getattr(simulator, "func", simulator)  # a partial
     owner = getattr(simulator, "__module__", None) or type(simulator).__module__
     module = sys.modules.get(owner)
-    if module is None or owner == "__main__" or not (_unreachable(module) or (everything and _personal(module))):
+    if (
+        module is None
+        or owner == "__main__"
+        or not (_is_unreachable(module) or (everything and _is_outside_installation(module)))
+    ):
         yield
         return
     cloudpickle.register_pickle_by_value(module)
@@ -181,7 +184,7 @@ def _by_value(simulator: Any, *, everything: bool) -> Any:
         cloudpickle.unregister_pickle_by_value(module)
 
 
-def _unreachable(module: Any) -> bool:
+def _is_unreachable(module: Any) -> bool:
     """True when a fresh interpreter with our path could not import this very module."""
     from importlib.util import find_spec
 
@@ -197,6 +200,6 @@ def _unreachable(module: Any) -> bool:
     return spec is None or (path is not None and spec.origin != path)
 
 
-def _personal(module: Any) -> bool:
+def _is_outside_installation(module: Any) -> bool:
     path = getattr(module, "__file__", None) or ""
     return bool(path) and "site-packages" not in path and not module.__name__.startswith("thrifty.")

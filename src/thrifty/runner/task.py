@@ -1,4 +1,4 @@
-"""What goes to a worker (`Job` once, `Task` per run) and what comes back (`Outcome`, `Report`)."""
+"""Say what goes to a worker (`Job` once, `Task` per run), what comes back (`Outcome`, `Report`), and who runs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thrifty.types import Array, Status
 
 CostKind = Literal["cpu", "wall", "reported"]
 Cause = Literal["", "died", "timeout", "lost"]
-OUTPUT_LIMIT = 256 * 2**20  # bytes; summaries are kilobytes, so more is almost surely a mistake
+MAX_OUTPUT_BYTES = 256 * 2**20  # summaries are kilobytes, so more is almost surely a mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Outcome:
         )  # fmt: skip
 
     def cost(self, kind: CostKind) -> float:
-        """CPU seconds, wall seconds, or what the simulator reported."""
+        """Return CPU seconds, wall seconds, or what the simulator reported."""
         return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
 
 
@@ -65,7 +65,7 @@ class Job:
     seed: int
     m: int = 1
     warm_up: bool = False  # a fresh worker repeats its first run, so that imports and compilation are not timed
-    output_limit: int = OUTPUT_LIMIT
+    output_limit: int = MAX_OUTPUT_BYTES
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Report:
         outcomes: One per finished run.
         cause: "" all finished; "died" the worker died; "timeout" it was ended; "lost" never started.
         guilty: Index that was running when the worker died, where known.
-        detail: For people: signal, exit code.
+        detail: Signal or exit code, for people.
         elapsed: Wall seconds of the run that was under way.
         outside: The worker was killed by somebody else, as far as can be known: no fault of the run.
     """
@@ -94,7 +94,7 @@ class Report:
 class Engine(Protocol):
     """Where runs happen. `submit` needs a free slot; `wait` returns bundles that ended.
 
-    Time limits are the engine's business; order, retries and blame are the loop's.
+    An engine keeps time limits; the loop decides on order, retries and blame.
     """
 
     bundle_seconds: float
@@ -123,7 +123,7 @@ class Engine(Protocol):
         ...
 
     def wait(self, timeout: float) -> list[Report]:
-        """Bundles that ended, after at most `timeout` seconds."""
+        """Return bundles that ended, after at most `timeout` seconds."""
         ...
 
     def clock(self) -> float:

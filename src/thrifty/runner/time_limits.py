@@ -1,4 +1,4 @@
-"""Time limits that do not bias: what happens to a run that passes its limit.
+"""Limit the time of runs without bias: what happens to a run that passes its limit.
 
 Dropping slow runs conditions the posterior on being fast. A limit therefore needs a policy:
 
@@ -22,12 +22,14 @@ from typing import Literal, get_args
 import numpy as np
 
 from thrifty.errors import ConfigError
-from thrifty.runner.seeds import coin
+from thrifty.runner.seeds import flip_coin
 from thrifty.types import Array
 
 OnTimeout = Literal["lazy", "extend", "restrict", "weight", "stop"]
 POLICIES: tuple[OnTimeout, ...] = get_args(OnTimeout)
-SHARE = 0.25  # a: one slow run in four is finished; 2.4 cost units against 3.5 without limit in theory.md's example
+LAZY_SHARE = (
+    0.25  # a: one slow run in four is finished; 2.4 cost units against 3.5 without limit in theory.md's example
+)
 MAX_EXTENSIONS = 5  # doublings: a run 32 times the limit is a hang, not a slow run
 
 
@@ -43,7 +45,7 @@ class TimeLimit:
 
     seconds: float
     on_timeout: OnTimeout
-    share: float = SHARE
+    share: float = LAZY_SHARE
 
     def __post_init__(self) -> None:
         if isinstance(self.seconds, bool) or not isinstance(self.seconds, int | float) or not 0 < self.seconds < np.inf:
@@ -62,14 +64,14 @@ class TimeLimit:
             raise ConfigError(f"the lazy share must lie in (0, 1], got {self.share}", code="bad-setting")
 
     def seconds_for(self, *, seed: int, index: int) -> float | None:
-        """The limit of one index: None for the lazy share that runs to its end."""
-        if self.on_timeout == "lazy" and coin(seed, index) < self.share:
+        """Return the limit of one index: None for the lazy share that runs to its end."""
+        if self.on_timeout == "lazy" and flip_coin(seed, index) < self.share:
             return None
         return float(self.seconds)
 
 
-def checked_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit | None:
-    """The limit a user asked for, or None; half of it is an error."""
+def make_time_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit | None:
+    """Return the limit a user asked for, or None; one argument without the other is an error."""
     if time_limit is None:
         if on_timeout is not None:
             raise ConfigError(
@@ -83,7 +85,7 @@ def checked_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit
 
 @functools.lru_cache(maxsize=64)
 def read_policy(text: str) -> TimeLimit | None:
-    """The limit under which a run was, as the store has it; None where that is none of ours.
+    """Return the limit under which a run was, from its text in the store; None where that is none of ours.
 
     Example:
         >>> read_policy('{"seconds": 60.0, "on_timeout": "stop", "share": 0.25}'), read_policy("[]")
@@ -96,7 +98,7 @@ def read_policy(text: str) -> TimeLimit | None:
 
 
 def lazy_log_factor(status: np.ndarray, wall: Array, *, cut: Array, limit: Array, share: float) -> Array:
-    """What a lazy limit adds to each log weight (n,).
+    """Return what a lazy limit adds to each log weight (n,).
 
     Args:
         status: Status of each run (n,).

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from thrifty.errors import DamagedStoreError
-from thrifty.runner.task import OUTPUT_LIMIT
+from thrifty.runner.task import MAX_OUTPUT_BYTES
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.rows import PLAN, RUNS, Row, read_outcome, read_theta
 from thrifty.store.schema import translate_sqlite_errors
@@ -165,7 +165,7 @@ def _unmatched(store: Store, blocks: Sequence[Block]) -> list[int]:
 def _check_size(store: Store, n: int, shape: Shape) -> None:
     """Refuse a shape of outputs that is larger than any output in the file, before memory is allocated for it."""
     size = 8 * math.prod(shape)
-    if n * size <= OUTPUT_LIMIT:
+    if n * size <= MAX_OUTPUT_BYTES:
         return
     with translate_sqlite_errors(store.folder):
         largest = store.db.execute("SELECT max(length(x)) FROM runs").fetchone()[0]
@@ -179,7 +179,7 @@ def known_shape(store: Store, frozen: Shape | None) -> Shape:
         text = store.common_shape()
         with reject_malformed(store.folder, "the shape of outputs"):
             frozen = (1,) if text is None else _from_text(text)
-    if 8 * int(np.prod(frozen, dtype=object)) > OUTPUT_LIMIT or any(size < 0 for size in frozen):
+    if 8 * int(np.prod(frozen, dtype=object)) > MAX_OUTPUT_BYTES or any(size < 0 for size in frozen):
         raise DamagedStoreError(
             f"{store.folder}: outputs of shape {frozen} are larger than any limit", code="untrusted-folder"
         )

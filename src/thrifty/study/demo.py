@@ -111,16 +111,15 @@ def compare_with_undisturbed(console: Console, folder: Path, undisturbed: Path) 
 def infer(console: Console, folder: Path) -> th.Study:
     """Fit weighted NPE, make all checks, and save the result in the run folder."""
     console.print("[bold]5. infer[/]: neural posterior estimation, weighted as if the prior had been sampled")
-    campaign, began = open_campaign(folder), time.monotonic()
-    simulations, x_o = campaign.simulations(), MODEL.observed(3)
+    simulations, began = open_campaign(folder).simulations(), time.monotonic()
     posterior = th.NPE(MODEL.prior).fit(simulations, seed=0)
-    study = th.Study(posterior, simulations, x_o, "NPE", campaign, seconds=time.monotonic() - began)
+    study = th.Study(posterior, simulations, MODEL.observed(3), "NPE", seconds=time.monotonic() - began)
     for line in format_quantiles(study.samples):
         console.print(f"   {line}")
     for check in study.diagnosis:
         console.print(f"   {check.verdict:<13} {check.name:<17} {check.reason}", soft_wrap=True)
     console.print()
-    study.save(name="npe")
+    study.save(folder, name="npe")
     return study
 
 

@@ -94,18 +94,18 @@ def test_a_cleanup_process_that_was_killed_is_replaced(sleeper):
 @pytest.mark.parametrize("victim", ["cleanup process", "fork server"])
 def test_runs_go_on_when_a_helper_is_killed(victim):
     """Nothing is blamed on the runs; workers that start later are started and watched as before."""
-    engine, began = th.Processes(2), threading.Event()
+    engine = th.Processes(2)
 
     def kill():
         while len(engine.pids) < 2:
             time.sleep(0.01)
-        began.wait(0.3)
-        helper = engine._cleanup._process.pid
-        if victim == "fork server":
-            helper = multiprocessing.forkserver._forkserver._forkserver_pid
-        os.kill(helper, signal.SIGKILL)
         time.sleep(0.3)
-        os.kill(engine.pids[0], signal.SIGKILL)
+        if victim == "fork server":  # its workers are replaced
+            os.kill(multiprocessing.forkserver._forkserver._forkserver_pid, signal.SIGKILL)
+            return
+        worker = engine.pids[0]
+        os.kill(engine._cleanup._process.pid, signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
 
     helper = threading.Thread(target=kill)
     helper.start()

@@ -124,7 +124,7 @@ class Findings:
     def of(cls, visits: list[tuple[Any, Any]]) -> Findings:
         """Compare the two runs of each draw, and the three draws."""
         from thrifty.errors import SimulatorError
-        from thrifty.runner.run_one import same
+        from thrifty.runner.run_one import is_same_outcome
 
         shapes = {a.x.shape for a, _ in visits}
         if len(shapes) > 1:
@@ -137,7 +137,7 @@ class Findings:
         pairs = [(max(a.cpu, b.cpu), max(min(a.cpu, b.cpu), 1e-6)) for a, b in visits]
         return cls(
             outputs=visits[0][0].x.shape,
-            deterministic=all(same(a, b) for a, b in visits),
+            deterministic=all(is_same_outcome(a, b) for a, b in visits),
             wall=wall,
             cpu=cpu,
             reported=tuple(b.reported for _, b in visits),
@@ -149,9 +149,9 @@ class Findings:
 
     def lines(self, settings: Any) -> list[str]:
         """Each finding in a line; what needs a hand begins with "warning"."""
-        from thrifty.runner.progress import amount
+        from thrifty.runner.progress import format_amount
 
-        shown = ", ".join(amount(value, "s") for value in self.wall)
+        shown = ", ".join(format_amount(value, "s") for value in self.wall)
         lines = [
             f"outputs   {' x '.join(map(str, self.outputs))} numbers",
             f"runs      {shown} of wall time; {self.memory / 2**20:,.0f} MB",

@@ -129,10 +129,10 @@ def _debugger(simulator: Any) -> Any:
 
 
 def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
-    from thrifty.runner.progress import amount
-    from thrifty.runner.run_one import same
+    from thrifty.runner.progress import format_amount
+    from thrifty.runner.run_one import is_same_outcome
 
-    times = f"{amount(again.cpu, 's')} CPU, {amount(again.wall, 's')} wall"
+    times = f"{format_amount(again.cpu, 's')} CPU, {format_amount(again.wall, 's')} wall"
     values = "" if again.x is None else " ".join(f"{v:.6g}" for v in again.x.ravel()[:12])
     more = "" if again.x is None or again.x.size <= 12 else f" ... ({again.x.size} in all)"
     screen.data(f"now       {again.status}, {times}: {values}{more}")
@@ -144,7 +144,7 @@ def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
     if recorded.status in ("timeout", "crashed") and again.status == "ok":
         screen.data(f"recorded  {recorded.status}: it was ended from outside, so there are no numbers to compare")
         return None
-    equal = same(recorded, again)
+    equal = is_same_outcome(recorded, again)
     verdict = "the same numbers" if equal else "OTHER numbers"
-    screen.data(f"recorded  {recorded.status}, {amount(recorded.cpu, 's')} CPU: {verdict}")
+    screen.data(f"recorded  {recorded.status}, {format_amount(recorded.cpu, 's')} CPU: {verdict}")
     return equal

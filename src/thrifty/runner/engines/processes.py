@@ -17,7 +17,7 @@ from thrifty.runner.engines.forkserver import start_forkserver
 from thrifty.runner.engines.pipes import GarbledError
 from thrifty.runner.engines.process_tree import CleanupProcess, OutOfMemoryCounter
 from thrifty.runner.engines.worker_slot import WorkerSlot
-from thrifty.runner.simulator import name_of, pack
+from thrifty.runner.simulator import get_name, pack
 from thrifty.runner.task import Job, Outcome, Report, Task
 
 CHECK_SECONDS = 0.1  # between looks at time limits: a twentieth of the two seconds promised
@@ -65,7 +65,7 @@ class Processes:
 
     def start(self, job: Job) -> None:
         """Pack the simulator; workers start with their first bundle."""
-        self._payload, self._name = pack(job), name_of(job.simulator)
+        self._payload, self._name = pack(job), get_name(job.simulator)
         start_forkserver()
         self._cleanup, self._selector = CleanupProcess(), selectors.DefaultSelector()
         self._out_of_memory, self.stopped = OutOfMemoryCounter(), False
