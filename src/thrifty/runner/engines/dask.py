@@ -190,7 +190,7 @@ class Dask:
         """Count threads; give up when scheduler or workers are gone for too long."""
         now, status = time.monotonic(), self._client.status
         if status == "running":
-            every = {"n_workers": -1} if _accepts_n_workers(self._client) else {}  # newer versions list five by default
+            every = {"n_workers": -1} if _accepts_n_workers(self._client) else {}  # all of them
             info = self._client.scheduler_info(**every)
             threads = sum(worker["nthreads"] for worker in info["workers"].values())
             if threads:
