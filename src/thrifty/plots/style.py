@@ -77,12 +77,7 @@ def as_sample(draws: npt.ArrayLike, log_weights: npt.ArrayLike | None, name: str
 
 
 def estimate_density(
-    values: Array,
-    weights: Array,
-    grid: Array,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    *,
-    smooth: float = 1.0,
+    values: Array, weights: Array, grid: Array, bounds: tuple[float, float] = (-np.inf, np.inf), *, smooth: float = 1.0
 ) -> Array:
     """Estimate a weighted Gaussian kernel density on a grid, mirrored at finite bounds so that no mass is lost.
 

@@ -96,7 +96,7 @@ class Loop:
             proposal = self._next()
             each = self.runs.expected_cost(proposal)
             size = max(self.size, len(self.pool) // POOL_PER_GENERATION)
-            stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool), allowed)
+            stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool.spent), allowed)
         return self._study(stopped)
 
     def _run_first(self, allowed: Allowance) -> str:
