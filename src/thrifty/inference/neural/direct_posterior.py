@@ -120,16 +120,16 @@ class DirectPosterior(NeuralPosterior):
 
     def _pack(self, x: Array) -> npt.NDArray[np.float32]:
         if not self.sets:
-            return self.trained.frame.x_in(x)
-        flat = self.trained.frame.x_in(x.reshape(-1, *self.trained.frame.event))
+            return self.trained.frame.encode_x(x)
+        flat = self.trained.frame.encode_x(x.reshape(-1, *self.trained.frame.event))
         return flat.reshape(*x.shape[:2], *flat.shape[1:])
 
     def _network(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
-        from thrifty.inference.neural.torch_state import evaluate
+        from thrifty.inference.neural.networks import evaluate_rows
 
         frame = self.trained.frame
         condition = np.broadcast_to(condition, (len(theta), *condition.shape[1:]))
-        return evaluate(self.trained.net.log_prob, frame.theta_in(theta), condition) + frame.log_volume(theta)
+        return evaluate_rows(self.trained.net.log_prob, frame.encode_theta(theta), condition) + frame.log_volume(theta)
 
     def _unnormalised(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
         out = np.full(len(theta), -np.inf)
@@ -142,16 +142,16 @@ class DirectPosterior(NeuralPosterior):
 
     def _inside(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> tuple[Array, float]:
         """N draws inside the prior's support and the share that was; at most 10^6 + 20 n candidates."""
-        from thrifty.inference.neural.torch_state import draw, generator
+        from thrifty.inference.neural.networks import draw_rows, make_generator
 
-        g = generator(seed)
+        g = make_generator(seed)
         kept: list[Array] = []
         found = tried = 0
         limit = CANDIDATES + OVERSAMPLING * n
         while found < n and tried < limit:
             share = max(found, 1) / tried if tried else 1.0
             block = int(min(max(1.1 * (n - found) / share, 100), 50_000, limit - tried)) if tried else min(n, 50_000)
-            theta = self.trained.frame.theta_out(draw(self.trained.net, block, condition, g))
+            theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, block, condition, g))
             with np.errstate(over="ignore", invalid="ignore"):
                 inside = np.asarray(np.isfinite(theta).all(1))
                 inside[inside] = np.isfinite(self.prior.log_prob(theta[inside]))

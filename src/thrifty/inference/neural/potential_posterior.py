@@ -93,7 +93,7 @@ class PotentialPosterior(NeuralPosterior):
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> PotentialPosterior:
         """Rebuild the posterior from what `to_parts` returned and the user supplied."""
-        from thrifty.inference.neural.networks import load_validity
+        from thrifty.inference.neural.validity import load_validity
 
         prior = supplied.choose_prior(recipe)
         trained = Trained.from_parts(recipe, arrays, supplied, prior.dim)
@@ -114,20 +114,19 @@ class PotentialPosterior(NeuralPosterior):
         return out
 
     def _log_likelihood(self, theta: Array, x: Array) -> Array:
-        from thrifty.inference.neural.networks import log_ratio
-        from thrifty.inference.neural.torch_state import evaluate
+        from thrifty.inference.neural.networks import evaluate_rows, log_ratio
 
         frame, net = self.trained.frame, self.trained.net
-        seen, shown = frame.theta_in(theta), frame.x_in(x)
+        seen, shown = frame.encode_theta(theta), frame.encode_x(x)
         total = np.zeros(len(theta))
         for one in shown:
             row = np.broadcast_to(one, (len(theta), *one.shape))
             if self.trained.method == "nle":
-                total += evaluate(net.log_prob, row, seen) + frame.x_volume
+                total += evaluate_rows(net.log_prob, row, seen) + frame.x_volume
             else:
-                total += evaluate(lambda t, c: log_ratio(net, t, c), seen, row)
+                total += evaluate_rows(lambda t, c: log_ratio(net, t, c), seen, row)
         if self.valid is not None:
-            total += len(x) * evaluate(self.valid.log_prob, seen)
+            total += len(x) * evaluate_rows(self.valid.log_prob, seen)
         return total
 
     def _level(self, x: Array) -> float:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import DataError, QualityGateError, warn
+from thrifty.errors import DataError, warn
 from thrifty.inference.checks import Reach, check_enough, check_weights, varying
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
 
-GATE = 0.01  # failed prior mass above which a posterior is conditional on finishing
-DECADES = 20.0  # a positive parameter whose ends differ more than this is seen on a log-like scale
+MAX_FAILED_MASS = 0.01  # share of prior mass; with more failed, the posterior is conditional on finishing
+MIN_LOG_SCALE_RATIO = 20.0  # a positive parameter with high / low above this is seen on a log-like scale
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,8 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     return Rows(theta, x, used, index, keep, reach, tuple(notes))
 
 
-def failures(simulations: Simulations) -> str:
-    """A sentence on the runs that failed, or an empty one."""
+def describe_failures(simulations: Simulations) -> str:
+    """Describe the runs that failed in one sentence; empty when none did."""
     failed = simulations.status[~simulations.ok]
     if not len(failed):
         return ""
@@ -100,25 +100,10 @@ def failures(simulations: Simulations) -> str:
 def warn_failures(simulations: Simulations) -> tuple[str, ...]:
     """NPE: outputs that are NaN for some x are harmless at a valid x_o; runs lost for other reasons are not."""
     mass = _mass(simulations, ~simulations.ok & (simulations.status != "invalid"))
-    sentence = failures(simulations)
-    if mass > GATE:
+    sentence = describe_failures(simulations)
+    if mass > MAX_FAILED_MASS:
         warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()
-
-
-def refuse_failures(simulations: Simulations, method: str) -> None:
-    """NLE and NRE learn p(x | theta, valid), which is not p(x | theta) where validity depends on theta.
-
-    Raises:
-        QualityGateError: too-many-failures, more than 1 % of the prior mass failed.
-    """
-    if simulations.failed_mass > GATE:
-        raise QualityGateError(
-            f"{failures(simulations)}; the gate is {GATE:.0%}",
-            code="too-many-failures",
-            why=f"{method} would learn the likelihood given that a run finishes",
-            fix=f'th.{method}(prior, failures="model") multiplies by a learned P(valid | theta)',
-        )
 
 
 def _mass(simulations: Simulations, which: npt.NDArray[np.bool_]) -> float:
@@ -128,11 +113,11 @@ def _mass(simulations: Simulations, which: npt.NDArray[np.bool_]) -> float:
     return float(weights[which].sum() / weights.sum())
 
 
-def condition_box(prior: Prior) -> BoxTransform:
+def choose_condition_box(prior: Prior) -> BoxTransform:
     """Bounds to transform away where theta is only seen, not modelled: half-lines, and positive boxes of decades."""
     low, high = (np.array(end) for end in prior.bounds)
     both = np.isfinite(low) & np.isfinite(high)
     with np.errstate(divide="ignore", invalid="ignore"):
-        plain = both & ~((low > 0) & (high / low > DECADES))
+        plain = both & ~((low > 0) & (high / low > MIN_LOG_SCALE_RATIO))
     low[plain], high[plain] = -np.inf, np.inf
     return BoxTransform(low, high)

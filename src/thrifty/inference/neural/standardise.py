@@ -108,11 +108,11 @@ class Frame:
     shaped: bool = False
     scores: Scores | None = None
 
-    def theta_in(self, theta: Array) -> Float32:
+    def encode_theta(self, theta: Array) -> Float32:
         """Parameters as the network sees them."""
         return self.theta.forward(self.box.to_unconstrained(theta)).astype(np.float32)
 
-    def theta_out(self, y: npt.ArrayLike) -> Array:
+    def decode_theta(self, y: npt.ArrayLike) -> Array:
         """Back to the user's parameters."""
         return self.box.to_bounded(self.theta.backward(np.asarray(y, dtype=np.float64)))
 
@@ -120,7 +120,7 @@ class Frame:
         """Log |d y / d theta| (n,)."""
         return self.box.log_jacobian_at(theta) - np.log(self.theta.scale).sum()
 
-    def x_in(self, x: Array) -> Float32:
+    def encode_x(self, x: Array) -> Float32:
         """Outputs (n, *event) as the network sees them: (n, inputs), or shaped (n, *event)."""
         kept = x.reshape(len(x), -1)[:, self.keep]
         flat = self.x.forward(kept)

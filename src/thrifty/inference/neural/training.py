@@ -1,13 +1,12 @@
-"""The one training loop: minimise sum_i w_i loss_i / sum_i w_i over the training rows.
+"""The training loop of all networks: minimise sum_i w_i loss_i / sum_i w_i over the training rows.
 
 The weights are scaled once, over the whole table, to mean 1; every mini-batch then uses mean(w_i · loss_i).
 Dividing by the weights of each mini-batch instead, as is common, under-counts the largest ones (9 to 81 % at
 k = 1 to 3 with batches of 50). Validation and early stopping use the same weights; which runs validate is a
 function of their index alone. One thread, no data loader, fused optimiser.
 
-A training bar on stderr: in a terminal, or when asked for.
-
-Checkpoints of a training: plain arrays, so that a killed run goes on to the very same weights.
+A checkpoint holds the whole state as plain arrays after every epoch, so that a killed training goes on to the same
+weights. A progress bar is drawn on stderr in a terminal, or when asked for.
 """
 
 from __future__ import annotations
@@ -29,112 +28,21 @@ from torch import Tensor, nn
 
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
-from thrifty.inference.neural.torch_state import generator, one_thread
+from thrifty.inference.neural.networks import make_generator, use_one_thread
 from thrifty.inference.neural.training_settings import Training, TrainingCurve
 from thrifty.types import Array
 
-
-@contextlib.contextmanager
-def progress_bar(settings: Training) -> Iterator[Callable[[Any], None]]:
-    """A function to call with the state after each epoch."""
-    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
-    if not wanted:
-        yield lambda state: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"),
-        TextColumn("patience {task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-    )
-    nan = float("nan")
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
-
-        def advance(state: Any) -> None:
-            bar.update(
-                task,
-                completed=state.since,
-                epoch=len(state.validation),
-                loss=state.validation[-1],
-                best=state.validation[state.best_epoch],
-            )
-
-        yield advance
-
-
+Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
+WARM_UP_STEPS = 20  # to the full learning rate: Adam's first moments are noise
+ROWS_PER_VALIDATION = 2_000
 _NETS = ("net", "average", "best")
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
-
-
-def fingerprint(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
-    """What must be equal for a checkpoint to be this training's: data, weights, split, settings, seed, network."""
-    digest = hashlib.sha256()
-    for table in (t.numpy() for t in tensors):
-        digest.update(str(table.shape).encode() + np.ascontiguousarray(table).tobytes())
-    for name, value in net.state_dict().items():
-        if not name.startswith("shift."):  # follows from the data, with the last digits of the linear algebra at hand
-            digest.update(value.numpy().tobytes())
-    free = {"checkpoint", "progress", "time_limit", "max_epochs", "patience"}  # may change between a stop and a resume
-    digest.update(repr([(k, v) for k, v in sorted(asdict(settings).items()) if k not in free]).encode())
-    digest.update(str(seed).encode())
-    return digest.hexdigest()
-
-
-def save(path: Path, mark: str, state: Any) -> None:
-    """Write the state of a training after an epoch."""
-    arrays = {f"{label}/{k}": v.numpy() for label in _NETS for k, v in getattr(state, label).state_dict().items()}
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
-    for i, parameter in enumerate(parameters):
-        arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
-    arrays["generator"] = state.generator.get_state().numpy()
-    arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
-    labels = ("best_epoch", "since", "steps", "rate", "seconds")
-    recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in labels}}
-    archive.write(path, recipe, arrays)
-
-
-def load(path: Path, mark: str, state: Any) -> None:
-    """Continue from a checkpoint, if there is one.
-
-    Raises:
-        ConfigError: already-exists, the checkpoint belongs to another training.
-    """
-    if not path.exists():
-        return
-    recipe, arrays = archive.read(path, "training")
-    if recipe["mark"] != mark:
-        raise ConfigError(
-            f"checkpoint {path} belongs to a training with other simulations, settings or seed",
-            code="already-exists",
-            why="going on from it would mix two trainings",
-            fix="delete it, or name another file",
-        )
-    for label in _NETS:
-        net = getattr(state, label)
-        net.load_state_dict({k: torch.from_numpy(arrays[f"{label}/{k}"]) for k in net.state_dict()})
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
-    for i, parameter in enumerate(parameters):
-        moments = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]) for m in _MOMENTS}
-        state.optimiser.state[parameter] = moments
-    state.generator.set_state(torch.from_numpy(arrays["generator"]))
-    state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
-    for label in ("best_epoch", "since", "steps", "rate", "seconds"):
-        setattr(state, label, recipe[label])
-
-
-Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
-WARM_UP = 20  # steps to the full learning rate: Adam's first moments are noise
-LOOK = 2_000  # rows per validation step
+_COUNTERS = ("best_epoch", "since", "steps", "rate", "seconds")
 
 
 @dataclass
 class _State:
-    """Everything an interrupted training needs to go on exactly as if it had not been."""
+    """Everything that an interrupted training needs to go on as if it had not stopped."""
 
     net: nn.Module
     average: nn.Module
@@ -148,6 +56,10 @@ class _State:
     steps: int = 0
     rate: float = 1.0
     seconds: float = 0.0
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return [p for group in self.optimiser.param_groups for p in group["params"]]
 
 
 @dataclass(frozen=True)
@@ -166,15 +78,21 @@ class _Data(NamedTuple):
     held: Tensor  # numbers of the held-out rows
 
 
-def mean_one(log_weights: Array) -> Array:
-    """Weights with mean 1 over the whole table.
+def scale_to_mean_one(log_weights: Array) -> Array:
+    """Return weights with mean 1 over the whole table.
 
     Example:
-        >>> mean_one(np.log([1.0, 3.0])).tolist()
+        >>> scale_to_mean_one(np.log([1.0, 3.0])).tolist()
         [0.5, 1.5]
     """
     weights = np.exp(log_weights - log_weights.max())
     return weights / weights.mean()
+
+
+def choose_contrasts(b: int, k: int, g: torch.Generator) -> Tensor:
+    """Choose row numbers (b, k): each row itself, then k - 1 others of the batch, all different."""
+    shifts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(max(b - 1, 1), generator=g)[: k - 1]])
+    return (torch.arange(b)[:, None] + shifts) % b
 
 
 def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed: int) -> TrainingCurve:
@@ -195,37 +113,37 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
                 f"the {len(which)} {side} runs carry no weight",
                 code="few-effective-runs",
                 why="a few runs hold all of it",
-                fix="draw with a gentler penalty or a mixture that holds k = 0, or give more runs",
+                fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
             )
-    state = _fresh(net, settings, seed)
+    state = _start(net, settings, seed)
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
     if path:
-        mark = fingerprint(net, (*table.tensors, data.weights, data.held), settings, seed)
-        load(path, mark, state)
-    with one_thread(), progress_bar(settings) as advance:
-        while not (stopped := _why_stop(state, settings)):
+        mark = _identify_training(net, (*table.tensors, data.weights, data.held), settings, seed)
+        _load_checkpoint(path, mark, state)
+    with use_one_thread(), _show_progress(settings) as advance:
+        while not (stopped := _reason_to_stop(state, settings)):
             begun = time.monotonic()
-            state.train.append(_epoch(state, loss, data, settings))
+            state.train.append(_train_epoch(state, loss, data, settings))
             _validate(state, loss, data)
             if state.since and state.since % max(settings.patience // 3, 1) == 0:
                 state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
             state.seconds += time.monotonic() - begun
             advance(state)
             if path:
-                save(path, mark, state)
+                _save_checkpoint(path, mark, state)
     net.load_state_dict(state.best.state_dict())
     net.eval()
     return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
 
 
-def _fresh(net: nn.Module, settings: Training, seed: int) -> _State:
+def _start(net: nn.Module, settings: Training, seed: int) -> _State:
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
-    return _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, generator(seed))
+    return _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
 
 
-def _why_stop(state: _State, settings: Training) -> str:
+def _reason_to_stop(state: _State, settings: Training) -> str:
     if state.since >= settings.patience:
         return "patience"
     if len(state.train) >= settings.max_epochs:
@@ -239,25 +157,25 @@ def _blend(averages: list[Any], parameters: list[Any], share: float) -> None:
     torch._foreach_lerp_(averages, parameters, share)  # pyright: ignore[reportPrivateImportUsage]
 
 
-def _epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
-    """One pass over the training rows in a fresh order; the mean weighted loss."""
+def _train_epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
+    """Pass once over the training rows in a new order; return the mean weighted loss."""
     tensors, weights, rows = data.tensors, data.weights, data.rows
     state.net.train()
     batch = settings.batch or min(max(len(rows) // 9, 50), 500)
     parts = max(round(len(rows) / batch), 1)
     order = rows[torch.randperm(len(rows), generator=state.generator)]
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
+    parameters = state.parameters
     averages = [p for p in state.average.parameters() if p.requires_grad]
     total, skipped = 0.0, 0
     for which in order.tensor_split(parts):
         state.steps += 1
         for group in state.optimiser.param_groups:
-            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP)
+            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP_STEPS)
         value = (weights[which] * loss(state.net, tuple(t[which] for t in tensors), state.generator)).mean()
         state.optimiser.zero_grad(set_to_none=True)
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, settings.clip, foreach=True)
-        if not math.isfinite(float(norm)):  # one wild row must not spoil the network
+        if not math.isfinite(float(norm)):  # one extreme row must not spoil the network
             skipped += 1
             continue
         state.optimiser.step()
@@ -275,14 +193,14 @@ def _epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
 
 @torch.no_grad()
 def _validate(state: _State, loss: Loss, data: _Data) -> None:
-    """Weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
+    """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
     tensors, weights, held = data.tensors, data.weights, data.held
     state.average.eval()
-    contrasts = generator(0)
+    contrasts = make_generator(0)
     for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
         mine.copy_(theirs)
     total = 0.0
-    for which in held.split(LOOK):
+    for which in held.split(ROWS_PER_VALIDATION):
         each = loss(state.average, tuple(t[which] for t in tensors), contrasts)
         total += float((weights[which] * each).sum())
     value = total / float(weights[held].sum())
@@ -292,3 +210,87 @@ def _validate(state: _State, loss: Loss, data: _Data) -> None:
         state.best.load_state_dict(state.average.state_dict())
     else:
         state.since += 1
+
+
+def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
+    """Hash what must be equal to resume a training: data, weights, split, settings, seed, network."""
+    digest = hashlib.sha256()
+    for table in (t.numpy() for t in tensors):
+        digest.update(str(table.shape).encode() + np.ascontiguousarray(table).tobytes())
+    for name, value in net.state_dict().items():
+        if not name.startswith("shift."):  # a function of the data, up to the rounding of the linear algebra library
+            digest.update(value.numpy().tobytes())
+    free = {"checkpoint", "progress", "time_limit", "max_epochs", "patience"}  # may change between a stop and a resume
+    digest.update(repr([(k, v) for k, v in sorted(asdict(settings).items()) if k not in free]).encode())
+    digest.update(str(seed).encode())
+    return digest.hexdigest()
+
+
+def _save_checkpoint(path: Path, mark: str, state: _State) -> None:
+    arrays = {f"{label}/{k}": v.numpy() for label in _NETS for k, v in getattr(state, label).state_dict().items()}
+    for i, parameter in enumerate(state.parameters):
+        arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
+    arrays["generator"] = state.generator.get_state().numpy()
+    arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
+    recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in _COUNTERS}}
+    archive.write(path, recipe, arrays)
+
+
+def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
+    """Continue from a checkpoint, if there is one.
+
+    Raises:
+        ConfigError: already-exists, the checkpoint belongs to another training.
+    """
+    if not path.exists():
+        return
+    recipe, arrays = archive.read(path, "training")
+    if recipe["mark"] != mark:
+        raise ConfigError(
+            f"checkpoint {path} belongs to a training with other simulations, settings or seed",
+            code="already-exists",
+            why="going on from it would mix two trainings",
+            fix="delete it, or name another file",
+        )
+    for label in _NETS:
+        net = getattr(state, label)
+        net.load_state_dict({k: torch.from_numpy(arrays[f"{label}/{k}"]) for k in net.state_dict()})
+    for i, parameter in enumerate(state.parameters):
+        state.optimiser.state[parameter] = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]) for m in _MOMENTS}
+    state.generator.set_state(torch.from_numpy(arrays["generator"]))
+    state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
+    for label in _COUNTERS:
+        setattr(state, label, recipe[label])
+
+
+@contextlib.contextmanager
+def _show_progress(settings: Training) -> Iterator[Callable[[_State], None]]:
+    """Yield a function to call with the state after each epoch."""
+    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
+    if not wanted:
+        yield lambda state: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"),
+        TextColumn("patience {task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
+    )
+    nan = float("nan")
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
+
+        def advance(state: _State) -> None:
+            bar.update(
+                task,
+                completed=state.since,
+                epoch=len(state.validation),
+                loss=state.validation[-1],
+                best=state.validation[state.best_epoch],
+            )
+
+        yield advance

@@ -97,11 +97,11 @@ class TrainingCurve:
         return self.validation[self.best_epoch]
 
 
-def held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
+def select_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
     """Which runs validate: a hash of the index, so that it is the same in every table that holds the run.
 
     Example:
-        >>> bool(abs(held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
+        >>> bool(abs(select_held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
         True
     """
     h = index.astype(np.uint64)
@@ -134,9 +134,11 @@ def fingerprints(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return h.view(np.int64)
 
 
-def never_trained(theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
+def fingerprint_held_out(
+    theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float
+) -> npt.NDArray[np.int64]:
     """Fingerprints of the runs that validated and of no run that trained: what a posterior may be judged on."""
-    validates = held_out(index, share)
+    validates = select_held_out(index, share)
     prints = fingerprints(theta)
     return np.setdiff1d(prints[validates], prints[~validates])
 
