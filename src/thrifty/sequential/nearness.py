@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, InferenceError
 from thrifty.inference.abc import ABC
-from thrifty.inference.adjustment import Adjust, epanechnikov, one_size
+from thrifty.inference.adjustment import Adjust, epanechnikov, scale_columns
 from thrifty.inference.checks import read_observation
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, Euclidean, UserDistance, as_distance, width
@@ -194,7 +194,7 @@ def project(
 
 def _regress(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
     """Return (B (s - s_o), residual) of the weighted regression of z on the offset."""
-    scaled = one_size(offset, weights)
+    scaled = scale_columns(offset, weights)
     design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return scaled @ slopes[1:], z - design @ slopes

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, InferenceError, warn
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_far
+from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_if_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
@@ -115,7 +115,7 @@ class DirectPosterior(NeuralPosterior):
         event = self.trained.frame.event
         x = read_observations(x_o, event) if self.sets else read_observation(x_o, event)[None]
         if check:
-            warn_far(self.trained.reach, x)
+            warn_if_far(self.trained.reach, x)
         return self._pack(x[None] if self.sets else x)
 
     def _pack(self, x: Array) -> npt.NDArray[np.float32]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from thrifty.inference import archive, mcmc
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import check_draws, read_observations, warn_far
+from thrifty.inference.checks import check_draws, read_observations, warn_if_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
@@ -79,7 +79,7 @@ class PotentialPosterior(NeuralPosterior):
         """The highest point (p,) of the posterior density at x_o."""
         x = self._observed(x_o, check=False)
         rng = np.random.default_rng([seed, 2])
-        theta = self.prior.sample(mcmc.POOL, rng)
+        theta = self.prior.sample(mcmc.START_DRAWS, rng)
         best = theta[np.argsort(-self._density(theta, x))[:100]]
         return maximise(lambda t: self._density(t, x), best, BoxTransform.of(self.prior), rng=rng)
 
@@ -103,7 +103,7 @@ class PotentialPosterior(NeuralPosterior):
     def _observed(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
         x = read_observations(x_o, self.trained.frame.event)
         if check:
-            warn_far(self.trained.reach, x)
+            warn_if_far(self.trained.reach, x)
         return x
 
     def _density(self, theta: Array, x: Array) -> Array:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, warn
-from thrifty.inference.checks import Reach, check_enough, check_weights, varying
+from thrifty.inference.checks import Reach, check_run_count, check_weights, find_varying
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
@@ -60,7 +60,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     good = simulations.valid()
     if weighted and np.isneginf(good.log_weights).any():
         good = good[np.isfinite(good.log_weights)]
-    check_enough(len(good), prior.dim)
+    check_run_count(len(good), prior.dim)
     outside = ~np.isfinite(prior.log_prob(good.theta))
     if outside.any():
         raise DataError(
@@ -73,7 +73,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     if weighted:
         check_weights(good.log_weights)
     theta, x, log_weights = good.pairs()
-    keep, notes = varying(x, good.x_names)
+    keep, notes = find_varying(x, good.x_names)
     for note in notes:
         warn(f"[constant-output] {note}", stacklevel=4)
     reach = Reach.of(x, log_weights)
