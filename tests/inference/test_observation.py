@@ -57,7 +57,7 @@ def test_far_observation_is_warned_with_distances(rng):
 def test_off_the_sheet_is_warned_too(rng):
     first = rng.standard_normal(2000)
     x = np.column_stack([first, first + 0.01 * rng.standard_normal(2000)])
-    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).check(np.array([1.5, -1.5]))
+    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).describe_far(np.array([1.5, -1.5]))
 
 
 def test_ordinary_observations_are_not_warned(rng):

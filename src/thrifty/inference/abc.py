@@ -181,7 +181,7 @@ class ABC:
         return Tolerance(self.epsilon, self.quantile, self.n_accept)
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> ABCPosterior:
-        """Freeze the scale of the distance; nothing is copied and nothing is random (`seed` is for uniformity)."""
+        """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect."""
         if self.prior is not None and self.prior.dim != simulations.dim:
             raise DataError(
                 f"simulations have {simulations.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
