@@ -18,7 +18,7 @@ import numpy.typing as npt
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, freeze
-from thrifty.weights import ess, resample_indices
+from thrifty.weights import ess, normalise, resample_indices
 
 REACH_ROWS = 1_000  # simulations kept to measure nearness by: enough for a spacing, small in a saved file
 REACH_NUMBERS = 200_000  # the same limit for signals: of 801 points each, 249 rows are kept
@@ -172,7 +172,7 @@ def check_weights(log_weights: Array) -> None:
     """Warn when few runs carry most of the weight."""
     size, n = ess(log_weights), len(log_weights)
     if size < max(MIN_WEIGHT_ESS, 0.02 * n) and size < 0.5 * n:
-        share = 1 / float(np.exp(log_weights - log_weights.max()).sum())
+        share = normalise(log_weights).max()
         warn(
             f"[few-effective-runs] weights dominated by few runs: {n} simulations count as {size:.0f}"
             f" (the largest weight is {share:.0%} of all). The posterior depends on those."
@@ -206,8 +206,7 @@ class Reach:
     def of(cls, x: Array, log_weights: Array) -> Reach:
         """Measure the simulations x (n, *event)."""
         flat = x.reshape(len(x), -1)
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        weights = normalise(log_weights)
         centre = weights @ flat
         scale = np.sqrt(weights @ (flat - centre) ** 2)
         scale = np.where(scale > 0, scale, 1e-3 * np.maximum(np.abs(centre), 1.0))  # a constant: any change is far

@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from thrifty.errors import InferenceError, warn
 from thrifty.inference.mcmc_checks import correlate_places, effective_size, family_size, nested_rhat
+from thrifty.inference.posterior_draws import Sampled
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, resample_indices
@@ -44,22 +45,14 @@ MAX_RHAT, MIN_ESS = 1.05, 100.0  # warn beyond: the usual bound, and 100 effecti
 
 
 @dataclass(frozen=True)
-class Chains:
-    """Draws from an unnormalised posterior, and figures that say how far to trust them.
+class Chains(Sampled):
+    """Draws from all walkers, thinned evenly; `ess` is that of the whole chain.
 
     Attributes:
-        samples: Draws (n, p), thinned evenly from all walkers.
-        ess: Effective sample size (p,) of the whole chain.
-        rhat: Convergence ratio (p,): 1 is perfect, above 1.05 poor.
-        acceptance: Mean share of accepted moves.
         steps: Steps of each walker that were kept.
         best: The point of highest density in the chain (p,).
     """
 
-    samples: Array
-    ess: Array
-    rhat: Array
-    acceptance: float
     steps: int
     best: Array
 
@@ -132,9 +125,10 @@ def sample_posterior(
     height = log_density.reshape(-1) - box.log_jacobian(flat)
     chains = Chains(
         samples=box.to_bounded(flat[chosen]),
+        acceptance=acceptance,
+        local_ess=1.0,
         ess=np.minimum(effective_size(chain), family_size(chain, family)),
         rhat=nested_rhat(chain),
-        acceptance=acceptance,
         steps=len(chain),
         best=box.to_bounded(flat[[int(np.argmax(height))]])[0],
     )

@@ -269,8 +269,9 @@ class UserDistance:
 
     def to_dict(self) -> dict[str, Any]:
         """Refuse: a callable cannot be saved as plain numbers."""
+        name = getattr(self.function, "__name__", "callable")
         raise ConfigError(
-            f"a posterior with your own distance {getattr(self.function, '__name__', 'callable')!r} cannot be saved",
+            f"a posterior with the distance {name!r} of your own cannot be saved",
             code="code-not-saved",
             why="saved posteriors hold plain numbers and never code",
             fix="save post.accepted(x_o), or use a distance of th.distances",

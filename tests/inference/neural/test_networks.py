@@ -156,7 +156,7 @@ def test_leakage_is_reported_and_divided_out(seed, rng):
 
 
 def test_sampling_never_hangs(seed, rng, monkeypatch):
-    monkeypatch.setattr(direct, "CANDIDATES", 2000)
+    monkeypatch.setattr(direct, "MAX_CANDIDATES", 2000)
     posterior = th.NPE(PRIOR, network=MDN, training=th.Training(max_epochs=5)).fit(simulations(200, rng), seed=seed)
     elsewhere = direct.DirectPosterior(th.Uniform(50.0, 51.0), posterior.trained)
     with pytest.raises(th.ThriftyError, match=r"only 0 of \d+ network draws lie in the prior's support") as caught:

@@ -11,14 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from thrifty.inference.neural.likelihood_fit import FailurePolicy, check_failure_policy, fit_likelihood
-from thrifty.inference.neural.potential_posterior import PotentialPosterior
+from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMethod
 from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.neural.recipes import NSF
 from thrifty.inference.neural.standardise import Frame
-from thrifty.inference.neural.training_settings import Training, require_neural
-from thrifty.priors import as_prior
-from thrifty.tables.simulations import Simulations
+from thrifty.inference.neural.training_settings import Training
 from thrifty.types import Array, Prior
 
 if TYPE_CHECKING:
@@ -26,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class NLE:
+class NLE(LikelihoodMethod):
     """Neural likelihood estimation.
 
     Args:
@@ -45,26 +42,13 @@ class NLE:
         (100, 1)
     """
 
+    method = "nle"
     prior: Prior
     network: Any = field(default_factory=NSF)
     weighted: bool = False
     failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
     embedding = None  # x is what is modelled
-
-    def __post_init__(self) -> None:
-        require_neural()
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        check_failure_policy(self.failures)
-
-    def fit(self, simulations: Simulations, seed: int = 0) -> PotentialPosterior:
-        """Train on the valid simulations.
-
-        Raises:
-            DataError, ConfigError: The table or the settings cannot be used.
-            QualityGateError: too-many-failures, too many runs failed.
-        """
-        return fit_likelihood(self, simulations, seed, method="nle", build=self._build, loss=_loss)
 
     def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
@@ -74,6 +58,6 @@ class NLE:
         x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_theta(rows.theta))
         return build_density(self.network, x, theta, context=self.prior.dim, likelihood=True), (x, theta)
 
-
-def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    return -net.log_prob(rows[0], rows[1])
+    @staticmethod
+    def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+        return -net.log_prob(rows[0], rows[1])

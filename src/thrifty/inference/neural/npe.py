@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
@@ -94,28 +93,23 @@ class NPE:
         table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
         validates = select_held_out(table.index, self.training.validation)
         weights = scale_to_mean_one(table.log_weights)
-        free = self._measure_frame(table, sets, choose_condition_box(self.prior))
+        pairs, shaped = table.unfold() if sets else table, self.embedding is not None
+        free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, scores=True)
         narrow, shift = np.zeros(self.prior.dim, bool), None
         if self.embedding is None and is_recipe(self.network):
-            narrow, shift = fit_shift(
-                free.encode_theta(table.theta), _first_statistics(free, table), weights, validates
-            )
+            x = free.encode_x(table.x)[:, : len(free.x.centre)]  # without the normal scores, which repeat them
+            narrow, shift = fit_shift(free.encode_theta(table.theta), x, weights, validates)
         if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
             _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
-        frame = self._measure_frame(table, sets, self._choose_box(narrow))
+        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _make_tensors(table, frame, self.prior, sets)
         with seed_torch(first):
             embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
         net.shift = shift
-        curve = train(
-            net,
-            _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
-            table=Table(tensors, weights, validates),
-            settings=self.training,
-            seed=second,
-        )
+        loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
+        curve = train(net, loss, table=Table(tensors, weights, validates), settings=self.training, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
         trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
@@ -129,26 +123,12 @@ class NPE:
         low, high = self.prior.bounds
         return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high))
 
-    def _measure_frame(self, table: Rows, sets: bool, box: BoxTransform) -> Frame:
-        theta, x, log_weights = table.theta, table.x, table.log_weights
-        if sets:
-            m = x.shape[1]
-            theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
-            x = x.reshape(-1, *x.shape[2:])
-        shaped = self.embedding is not None
-        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
-
 
 def _warn_atomic(narrow: list[str]) -> None:
     warn(
         f"[poor-training] the posterior of {', '.join(narrow)} is so narrow that it alone separates ten parameters;"
         ' the atomic loss then learns little about the others. Use correction="weights" or "after"'
     )
-
-
-def _first_statistics(frame: Frame, table: Rows) -> npt.NDArray[np.float32]:
-    """Return the standardised statistics without their normal scores, which repeat them."""
-    return frame.encode_x(table.x)[:, : len(frame.x.centre)]
 
 
 def _find_weighting(simulations: Simulations) -> Weighting | None:

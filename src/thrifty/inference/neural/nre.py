@@ -14,14 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.inference.neural.likelihood_fit import FailurePolicy, check_failure_policy, fit_likelihood
-from thrifty.inference.neural.potential_posterior import PotentialPosterior
+from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMethod
 from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.neural.recipes import Classifier
 from thrifty.inference.neural.standardise import Frame
-from thrifty.inference.neural.training_settings import Training, require_neural
-from thrifty.priors import as_prior
-from thrifty.tables.simulations import Simulations
+from thrifty.inference.neural.training_settings import Training
 from thrifty.types import Array, Prior
 
 if TYPE_CHECKING:
@@ -31,7 +28,7 @@ CHOICES_PER_PAIR = 10  # parameters to choose from: more would lower the loss's 
 
 
 @dataclass(frozen=True)
-class NRE:
+class NRE(LikelihoodMethod):
     """Neural ratio estimation.
 
     Args:
@@ -51,26 +48,13 @@ class NRE:
         (100, 1)
     """
 
+    method = "nre"
     prior: Prior
     network: Any = field(default_factory=Classifier)
     embedding: Any = None
     weighted: bool = False
     failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
-
-    def __post_init__(self) -> None:
-        require_neural()
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        check_failure_policy(self.failures)
-
-    def fit(self, simulations: Simulations, seed: int = 0) -> PotentialPosterior:
-        """Train on the valid simulations.
-
-        Raises:
-            DataError, ConfigError: The table or the settings cannot be used.
-            QualityGateError: too-many-failures, too many runs failed.
-        """
-        return fit_likelihood(self, simulations, seed, method="nre", build=self._build, loss=_loss)
 
     def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
@@ -83,15 +67,15 @@ class NRE:
         net = build_ratio(self.network, theta, x, context=context, embedding=embedding)
         return net, (theta, x, torch.from_numpy(np.log(weights).astype(np.float32)))
 
+    @staticmethod
+    def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+        import torch
 
-def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    import torch
+        from thrifty.inference.neural.training import choose_contrasts
 
-    from thrifty.inference.neural.training import choose_contrasts
-
-    theta, x, log_weights = rows
-    which = choose_contrasts(len(theta), CHOICES_PER_PAIR, g)
-    b, k = which.shape
-    context = net.embedding(x).repeat_interleave(k, 0)
-    scores = net(theta[which].reshape(b * k, -1), context).view(b, k) + log_weights[which]
-    return torch.logsumexp(scores, 1) - scores[:, 0]
+        theta, x, log_weights = rows
+        which = choose_contrasts(len(theta), CHOICES_PER_PAIR, g)
+        b, k = which.shape
+        context = net.embedding(x).repeat_interleave(k, 0)
+        scores = net(theta[which].reshape(b * k, -1), context).view(b, k) + log_weights[which]
+        return torch.logsumexp(scores, 1) - scores[:, 0]

@@ -1,8 +1,8 @@
-"""From a table of simulations to rows that can be learned from: valid, inside the prior, checked. No torch."""
+"""Prepare a table of simulations for training: rows that are valid, inside the prior and checked. No torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from thrifty.inference.checks import Reach, check_run_count, check_weights, find
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
+from thrifty.weights import normalise
 
 MAX_FAILED_MASS = 0.01  # share of prior mass; with more failed, the posterior is conditional on finishing
 MIN_LOG_SCALE_RATIO = 20.0  # a positive parameter with high / low above this is seen on a log-like scale
@@ -38,6 +39,12 @@ class Rows:
     keep: npt.NDArray[np.bool_]
     reach: Reach
     notes: tuple[str, ...]
+
+    def unfold(self) -> Rows:
+        """Return sets (n, m, *event) as pairs, one row for each member."""
+        m = self.x.shape[1]
+        theta, log_weights = np.repeat(self.theta, m, axis=0), np.repeat(self.log_weights, m)
+        return replace(self, theta=theta, x=self.x.reshape(-1, *self.x.shape[2:]), log_weights=log_weights)
 
 
 def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: bool = False) -> Rows:
@@ -98,23 +105,15 @@ def describe_failures(simulations: Simulations) -> str:
 
 
 def warn_failures(simulations: Simulations) -> tuple[str, ...]:
-    """NPE: outputs that are NaN for some x are harmless at a valid x_o; runs lost for other reasons are not."""
-    mass = _mass(simulations, ~simulations.ok & (simulations.status != "invalid"))
-    sentence = describe_failures(simulations)
-    if mass > MAX_FAILED_MASS:
+    """Warn of failed runs under NPE: outputs with NaN are harmless at a valid x_o, other failures are not."""
+    sentence, lost = describe_failures(simulations), ~simulations.ok & (simulations.status != "invalid")
+    if lost.any() and normalise(simulations.log_weights)[lost].sum() > MAX_FAILED_MASS:
         warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()
 
 
-def _mass(simulations: Simulations, which: npt.NDArray[np.bool_]) -> float:
-    if not len(simulations):
-        return 0.0
-    weights = np.exp(simulations.log_weights - simulations.log_weights.max())
-    return float(weights[which].sum() / weights.sum())
-
-
 def choose_condition_box(prior: Prior) -> BoxTransform:
-    """Bounds to transform away where theta is only seen, not modelled: half-lines, and positive boxes of decades."""
+    """Choose the bounds to transform away where theta is not modelled: half-lines, and positive boxes of decades."""
     low, high = (np.array(end) for end in prior.bounds)
     both = np.isfinite(low) & np.isfinite(high)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -62,20 +62,26 @@ class _State:
         return [p for group in self.optimiser.param_groups for p in group["params"]]
 
 
-@dataclass(frozen=True)
 class Table:
-    """Tensors with one row per pair, their weights scaled to mean 1, and which rows are held out."""
+    """Tensors with one row per pair, their weights (mean 1), and the numbers of the training and the held-out rows.
 
-    tensors: tuple[Tensor, ...]
-    weights: Array
-    validates: np.ndarray
+    Raises:
+        WeightError: few-effective-runs, all the weight is on one side.
+    """
 
-
-class _Data(NamedTuple):
-    tensors: tuple[Tensor, ...]
-    weights: Tensor
-    rows: Tensor  # numbers of the training rows
-    held: Tensor  # numbers of the held-out rows
+    def __init__(self, tensors: tuple[Tensor, ...], weights: Array, validates: np.ndarray) -> None:
+        self.tensors = tensors
+        self.weights = torch.from_numpy(np.asarray(weights, dtype=np.float32))
+        self.rows = torch.from_numpy(np.flatnonzero(~validates))
+        self.held = torch.from_numpy(np.flatnonzero(validates))
+        for side, which in (("held-out", self.held), ("training", self.rows)):
+            if not float(self.weights[which].sum()) > 0:
+                raise WeightError(
+                    f"the {len(which)} {side} runs carry no weight",
+                    code="few-effective-runs",
+                    why="a few runs hold all of it",
+                    fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
+                )
 
 
 def scale_to_mean_one(log_weights: Array) -> Array:
@@ -101,31 +107,19 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     Raises:
         InferenceError: poor-training, the loss is not a finite number.
     """
-    data = _Data(
-        table.tensors,
-        torch.from_numpy(np.asarray(table.weights, dtype=np.float32)),
-        torch.from_numpy(np.flatnonzero(~table.validates)),
-        torch.from_numpy(np.flatnonzero(table.validates)),
-    )
-    for side, which in (("held-out", data.held), ("training", data.rows)):
-        if not float(data.weights[which].sum()) > 0:
-            raise WeightError(
-                f"the {len(which)} {side} runs carry no weight",
-                code="few-effective-runs",
-                why="a few runs hold all of it",
-                fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
-            )
-    state = _start(net, settings, seed)
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
+    state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
     if path:
-        mark = _identify_training(net, (*table.tensors, data.weights, data.held), settings, seed)
+        mark = _identify_training(net, (*table.tensors, table.weights, table.held), settings, seed)
         _load_checkpoint(path, mark, state)
     with use_one_thread(), _show_progress(settings) as advance:
         while not (stopped := _reason_to_stop(state, settings)):
             begun = time.monotonic()
-            state.train.append(_train_epoch(state, loss, data, settings))
-            _validate(state, loss, data)
+            state.train.append(_train_epoch(state, loss, table, settings))
+            _validate(state, loss, table)
             if state.since and state.since % max(settings.patience // 3, 1) == 0:
                 state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
             state.seconds += time.monotonic() - begun
@@ -135,12 +129,6 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     net.load_state_dict(state.best.state_dict())
     net.eval()
     return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
-
-
-def _start(net: nn.Module, settings: Training, seed: int) -> _State:
-    parameters = [p for p in net.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
-    return _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
 
 
 def _reason_to_stop(state: _State, settings: Training) -> str:
@@ -157,9 +145,9 @@ def _blend(averages: list[Any], parameters: list[Any], share: float) -> None:
     torch._foreach_lerp_(averages, parameters, share)  # pyright: ignore[reportPrivateImportUsage]
 
 
-def _train_epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
+def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) -> float:
     """Pass once over the training rows in a new order; return the mean weighted loss."""
-    tensors, weights, rows = data.tensors, data.weights, data.rows
+    tensors, weights, rows = table.tensors, table.weights, table.rows
     state.net.train()
     batch = settings.batch or min(max(len(rows) // 9, 50), 500)
     parts = max(round(len(rows) / batch), 1)
@@ -192,9 +180,9 @@ def _train_epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> 
 
 
 @torch.no_grad()
-def _validate(state: _State, loss: Loss, data: _Data) -> None:
+def _validate(state: _State, loss: Loss, table: Table) -> None:
     """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
-    tensors, weights, held = data.tensors, data.weights, data.held
+    tensors, weights, held = table.tensors, table.weights, table.held
     state.average.eval()
     contrasts = make_generator(0)
     for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
