@@ -9,7 +9,7 @@ import pytest
 
 import thrifty as th
 from thrifty.diagnostics.diagnose import select_held_out
-from thrifty.inference.neural.training_settings import fingerprint_held_out, select_held_out as mark_held_out
+from thrifty.inference.neural.training_settings import fingerprint_held_out, mark_held_out
 
 
 def network(runs, share):

@@ -23,7 +23,7 @@ from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, Trust, worst_verdict
 from thrifty.diagnostics.weight_health import weight_health
 from thrifty.errors import DataError
-from thrifty.inference.checks import read_observation, find_varying
+from thrifty.inference.checks import find_varying, read_observation
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Posterior
 

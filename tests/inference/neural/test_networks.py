@@ -12,7 +12,7 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.inference.neural import direct_posterior as direct
-from thrifty.inference.neural.training_settings import select_held_out
+from thrifty.inference.neural.training_settings import mark_held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import POSTERIOR_SD, PRIOR, simulations
@@ -77,7 +77,7 @@ def test_atomic_and_a_narrow_parameter_warn(seed, rng):
 
 def test_weightless_held_out_runs_are_told(rng):
     index = np.arange(300)
-    log_weights = np.where(select_held_out(index, 0.1), -200.0, 0.0)
+    log_weights = np.where(mark_held_out(index, 0.1), -200.0, 0.0)
     theta = PRIOR.sample(300, rng)
     table = th.Simulations.from_arrays(theta=theta, x=theta + rng.standard_normal((300, 1)), log_weights=log_weights)
     with pytest.raises(th.ThriftyError, match="held-out runs carry no weight"):

@@ -16,7 +16,7 @@ import torch
 
 import thrifty as th
 from thrifty.inference.neural.training import Table, scale_to_mean_one, train
-from thrifty.inference.neural.training_settings import select_held_out
+from thrifty.inference.neural.training_settings import mark_held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import PRIOR, simulations
@@ -40,7 +40,7 @@ def test_weights_are_scaled_once_over_the_table(rng):
     def loss(net, rows, g):
         return (net(rows[0])[:, 0] - 1) ** 2
 
-    validates = select_held_out(np.arange(300), 0.1)
+    validates = mark_held_out(np.arange(300), 0.1)
     table = Table((torch.tensor(theta[:, None], dtype=torch.float32),), weights, validates)
     with torch.no_grad():
         each = loss(net, table.tensors, None).numpy()
@@ -68,11 +68,11 @@ def test_realisations_count_weight_over_m(rng):
 
 def test_split_is_a_function_of_the_index():
     index = np.arange(5000)
-    chosen = select_held_out(index, 0.1)
+    chosen = mark_held_out(index, 0.1)
     order = np.random.default_rng(0).permutation(5000)[:3000]
-    np.testing.assert_array_equal(select_held_out(index[order], 0.1), chosen[order])
+    np.testing.assert_array_equal(mark_held_out(index[order], 0.1), chosen[order])
     assert abs(chosen.mean() - 0.1) < 5 * np.sqrt(0.09 / 5000)
-    assert select_held_out(np.arange(30), 0.1).sum() in (2, 3, 4, 5, 6, 7, 8)
+    assert mark_held_out(np.arange(30), 0.1).sum() in (2, 3, 4, 5, 6, 7, 8)
 
 
 def test_same_seed_same_network_and_nothing_global_changes(rng):

@@ -18,7 +18,7 @@ from thrifty.inference.neural.potential_posterior import PotentialPosterior
 from thrifty.inference.neural.prepare import MAX_FAILED_MASS, Rows, choose_condition_box, describe_failures, prepare
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, require_neural, select_held_out
+from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
@@ -62,7 +62,7 @@ class LikelihoodMethod:
         weights, share = scale_to_mean_one(rows.log_weights), self.training.validation
         with seed_torch(seeds[0]):
             net, tensors = self._build(rows, frame, weights)
-        table = Table(tensors, weights, select_held_out(rows.index, share))
+        table = Table(tensors, weights, mark_held_out(rows.index, share))
         curve = train(net, self._loss, table=table, settings=self.training, seed=seeds[1])
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes)
         trained = Trained(self.method, net, self.network, self.embedding, frame, rows.reach, curve, notes, kept)

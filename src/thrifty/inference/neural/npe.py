@@ -25,7 +25,7 @@ from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare
 from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, require_neural, select_held_out
+from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -91,7 +91,7 @@ class NPE:
         notes = warn_failures(simulations)
         sets = isinstance(self.embedding, SetEmbedding)
         table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
-        validates = select_held_out(table.index, self.training.validation)
+        validates = mark_held_out(table.index, self.training.validation)
         weights = scale_to_mean_one(table.log_weights)
         pairs, shaped = table.unfold() if sets else table, self.embedding is not None
         free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, scores=True)

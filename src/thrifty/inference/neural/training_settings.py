@@ -98,11 +98,11 @@ class TrainingCurve:
         return self.validation[self.best_epoch]
 
 
-def select_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
-    """Select the runs that validate by a hash of their index, the same in every table that contains the run.
+def mark_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
+    """Mark the runs that validate by a hash of their index, the same in every table that contains the run.
 
     Example:
-        >>> bool(abs(select_held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
+        >>> bool(abs(mark_held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
         True
     """
     h = index.astype(np.uint64)
@@ -139,7 +139,7 @@ def fingerprint_held_out(
     theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float
 ) -> npt.NDArray[np.int64]:
     """Return fingerprints of the runs that validated and of no run that trained: a posterior may be tested on them."""
-    validates = select_held_out(index, share)
+    validates = mark_held_out(index, share)
     prints = fingerprints(theta)
     return np.setdiff1d(prints[validates], prints[~validates])
 

@@ -12,7 +12,7 @@ from thrifty.inference.neural.embeddings import build_mlp
 from thrifty.inference.neural.networks import seed_torch
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training import Table, train
-from thrifty.inference.neural.training_settings import Training, select_held_out
+from thrifty.inference.neural.training_settings import Training, mark_held_out
 from thrifty.tables.simulations import Simulations
 
 
@@ -39,7 +39,7 @@ def fit_validity(simulations: Simulations, frame: Frame, *, seed: int) -> ValidN
     known = simulations.status != "pending"  # a run that never began says nothing
     theta = torch.from_numpy(frame.encode_theta(simulations.theta[known]))
     valid = torch.from_numpy(simulations.ok[known].astype(np.float32))
-    table = Table((theta, valid), np.ones(len(theta)), select_held_out(simulations.index[known], 0.1))
+    table = Table((theta, valid), np.ones(len(theta)), mark_held_out(simulations.index[known], 0.1))
     train(net, _loss, table=table, settings=Training(progress=False), seed=seed)
     return net
 
