@@ -20,8 +20,8 @@ from thrifty.tables.draws import Draws, Proposal
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, normalise
 
-_ENOUGH = 500  # effective draws below which the Kolmogorov distance of weighted draws is not to be trusted
-_SAME = 0.05  # log weights computed in another batch differ by single-precision rounding, not by more
+_MIN_EFFECTIVE_DRAWS = 500  # effective draws below which the Kolmogorov distance of weighted draws is not trusted
+_MAX_LOG_WEIGHT_DIFFERENCE = 0.05  # weights computed in another batch differ by single-precision rounding, not more
 
 
 def weighted_ks(values: npt.ArrayLike, log_weights: npt.ArrayLike, plain: npt.ArrayLike) -> tuple[float, float]:
@@ -53,7 +53,7 @@ def weighted_ks(values: npt.ArrayLike, log_weights: npt.ArrayLike, plain: npt.Ar
     return distance, float(kolmogorov(distance / (2 * spread))) if spread > 0 else 1.0
 
 
-def draws_recover(draws: Draws, prior: Prior, *, seed: int) -> float:
+def check_recovery(draws: Draws, prior: Prior, *, seed: int) -> float:
     """P-value that draws and weights belong together, over all parameters and the weight itself (Bonferroni).
 
     Forward: weighted draws follow the prior. Backward, where the weight is known as a function: prior draws weighted by
@@ -67,12 +67,12 @@ def draws_recover(draws: Draws, prior: Prior, *, seed: int) -> float:
     p: list[float] = []
     if draws.proposal is not None:
         ours, theirs = (np.asarray(draws.proposal.log_weight(t)) for t in (draws.theta, plain))
-        if np.ptp(draws.log_weights - ours) > _SAME:
+        if np.ptp(draws.log_weights - ours) > _MAX_LOG_WEIGHT_DIFFERENCE:
             return 0.0
         columns += [(ours, theirs)] if np.ptp(theirs) > 0 else []
-        if ess(-theirs) >= _ENOUGH:
+        if ess(-theirs) >= _MIN_EFFECTIVE_DRAWS:
             p += [weighted_ks(b, -theirs, a)[1] for a, b in columns]
-    if ess(draws.log_weights) >= _ENOUGH:
+    if ess(draws.log_weights) >= _MIN_EFFECTIVE_DRAWS:
         p += [weighted_ks(a, draws.log_weights, b)[1] for a, b in columns]
     if not p:
         warn(
@@ -97,7 +97,7 @@ def prior_recovery(q: Proposal, *, n: int = 50_000, seed: int = 0) -> float:
     """
     ours, theirs = np.random.SeedSequence(seed).spawn(2)
     draws = q.sample(n, np.random.default_rng(ours))
-    return draws_recover(draws, as_prior(q.prior), seed=int(theirs.generate_state(1)[0]))
+    return check_recovery(draws, as_prior(q.prior), seed=int(theirs.generate_state(1)[0]))
 
 
 def require_recovery(q: Any, *, n: int = 50_000, seed: int = 0, level: float = 1e-6) -> float:

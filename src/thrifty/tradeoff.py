@@ -19,7 +19,7 @@ import numpy as np
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
-from thrifty.proposals import REFERENCE, CostAware, Mixture, reference_costs
+from thrifty.proposals import REFERENCE_DRAWS, CostAware, Mixture, draw_reference_costs
 from thrifty.types import Cost, Penalty
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def tradeoff(
     powers: Sequence[float | Penalty] = (0, 0.25, 0.5, 1, 2),
     *,
     mixtures: Sequence[Sequence[float]] = (),
-    n: int = REFERENCE,
+    n: int = REFERENCE_DRAWS,
     seed: int = 0,
 ) -> Tradeoff:
     """Gain, efficiency and what they are worth together, for a grid of penalties; runs no simulation.
@@ -206,13 +206,13 @@ def tradeoff(
         raise ConfigError(
             f"n = {n} prior draws are too few for a trade-off", code="bad-setting", fix="leave n at its default"
         )
-    costs = reference_costs(prior, cost, n=n, seed=seed)
+    costs = draw_reference_costs(prior, cost, n=n, seed=seed)
     penalties = [as_penalty(power) for power in powers]
-    rows = [row_of(CostAware(prior, cost, p, _costs=costs), _label(p)) for p in penalties]
+    rows = [make_row(CostAware(prior, cost, p, _costs=costs), _format_label(p)) for p in penalties]
     for mixture in mixtures:
         proposal = Mixture(prior, cost, powers=tuple(mixture)).balanced.penalty
         label = "mixture " + ", ".join(f"{k:g}" for k in mixture)
-        rows.append(row_of(CostAware(prior, cost, proposal, _costs=costs), label))
+        rows.append(make_row(CostAware(prior, cost, proposal, _costs=costs), label))
     low, high = np.quantile(costs, [0.001, 0.999])
     return Tradeoff(
         rows=tuple(rows),
@@ -223,13 +223,13 @@ def tradeoff(
     )
 
 
-def _label(penalty: Penalty) -> str:
+def _format_label(penalty: Penalty) -> str:
     if isinstance(penalty, Power):
         return f"k = {penalty.k:g}" + {0.0: " (plain)", 0.5: " (√c)"}.get(float(penalty.k), "")
     return str(penalty)
 
 
-def row_of(proposal: CostAware, label: str) -> Row:
+def make_row(proposal: CostAware, label: str) -> Row:
     """Compute the figures of a proposal."""
     gain, ess_fraction = proposal.gain, proposal.ess_fraction
     penalty = proposal.penalty

@@ -9,11 +9,11 @@ import pytest
 
 import thrifty as th
 from thrifty.diagnostics.diagnose import select_held_out
-from thrifty.inference.neural.training_settings import held_out, never_trained
+from thrifty.inference.neural.training_settings import fingerprint_held_out, mark_held_out
 
 
 def network(runs, share):
-    return SimpleNamespace(trained=SimpleNamespace(kept=never_trained(runs.theta, runs.index, share)))
+    return SimpleNamespace(trained=SimpleNamespace(kept=fingerprint_held_out(runs.theta, runs.index, share)))
 
 
 def rows(runs):
@@ -24,7 +24,7 @@ def rows(runs):
 def test_the_posteriors_own_share_is_used(world, rng, share):
     runs, notes = world.pool(4000, rng), []
     chosen = select_held_out(network(runs, share), runs, None, notes)
-    assert rows(chosen) == rows(runs[held_out(runs.index, share)]) and not notes
+    assert rows(chosen) == rows(runs[mark_held_out(runs.index, share)]) and not notes
 
 
 def test_runs_are_known_again_without_their_index(world, rng):
@@ -33,14 +33,14 @@ def test_runs_are_known_again_without_their_index(world, rng):
     shuffled = runs[rng.permutation(4000)[:3000]]
     again = th.Simulations.from_arrays(theta=shuffled.theta, x=shuffled.x, log_weights=shuffled.log_weights)
     chosen = select_held_out(network(runs, 0.1), again, None, notes)
-    assert len(chosen) > 200 and rows(chosen) <= rows(runs[held_out(runs.index, 0.1)]) and not notes
+    assert len(chosen) > 200 and rows(chosen) <= rows(runs[mark_held_out(runs.index, 0.1)]) and not notes
 
 
 def test_copies_of_training_runs_are_left_out(world, rng):
     runs = world.pool(2000, rng)
     twice = th.Simulations.from_arrays(theta=np.vstack([runs.theta, runs.theta]), x=np.vstack([runs.x, runs.x]))
     chosen = select_held_out(network(twice, 0.3), twice, None, [])
-    validates = held_out(twice.index, 0.3)
+    validates = mark_held_out(twice.index, 0.3)
     assert len(chosen) > 100 and not rows(chosen) & rows(twice[~validates])
 
 
@@ -55,7 +55,7 @@ def test_unknown_runs_get_the_note(world, rng):
 def test_an_ensemble_is_judged_on_what_no_member_saw(world, rng):
     runs, notes = world.pool(4000, rng), []
     both = SimpleNamespace(members=(network(runs, 0.1), network(runs, 0.2)))
-    assert rows(select_held_out(both, runs, None, notes)) == rows(runs[held_out(runs.index, 0.1)]) and not notes
+    assert rows(select_held_out(both, runs, None, notes)) == rows(runs[mark_held_out(runs.index, 0.1)]) and not notes
 
 
 def test_a_saved_network_still_knows(tmp_path, rng):
@@ -66,5 +66,5 @@ def test_a_saved_network_still_knows(tmp_path, rng):
     posterior = th.NPE(th.Normal(0.0, 1.0), training=training).fit(runs)
     posterior.save(tmp_path / "posterior")
     again = th.load_posterior(tmp_path / "posterior")
-    expected = rows(runs[held_out(runs.index, 0.3)])
+    expected = rows(runs[mark_held_out(runs.index, 0.3)])
     assert rows(select_held_out(posterior, runs, None, [])) == rows(select_held_out(again, runs, None, [])) == expected

@@ -94,7 +94,7 @@ def test_separate_processes_and_a_killed_worker(copied, cluster):
 def test_a_killed_scheduler_stops_cleanly_and_resumes(copied, cluster, monkeypatch):
     folder, expected = copied
     address, scheduler, _ = cluster
-    monkeypatch.setattr(thrifty.runner.engines.dask, "PATIENCE", 4.0)
+    monkeypatch.setattr(thrifty.runner.engines.dask, "MAX_ABSENCE_SECONDS", 4.0)
     thread = threading.Thread(target=end_when, args=(folder, 40, scheduler))
     thread.start()
     c = scenario.campaign(folder)
@@ -133,6 +133,6 @@ def test_bad_clusters(where):
 
 
 def test_no_scheduler_there(monkeypatch):
-    monkeypatch.setattr(thrifty.runner.engines.dask, "PATIENCE", 1.0)
+    monkeypatch.setattr(thrifty.runner.engines.dask, "MAX_ABSENCE_SECONDS", 1.0)
     with pytest.raises(CampaignError, match="no Dask scheduler at"):
         th.simulate(lambda theta: theta, [[1.0]], engine=th.Dask(f"tcp://127.0.0.1:{free_port()}"))

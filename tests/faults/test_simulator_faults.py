@@ -45,7 +45,7 @@ def test_crashes_fail_alone(rng):
 
 
 def test_a_poison_run_in_a_bundle_costs_three_deaths(tmp_path):
-    """Runs of microseconds travel in large bundles; the guilty index is known, the others simply run again."""
+    """Runs of microseconds are sent in large bundles; the guilty index is known, the others simply run again."""
     log = tmp_path / "deaths"
 
     def poison(theta):

@@ -9,7 +9,8 @@ from scipy import stats
 import thrifty as th
 from thrifty.errors import InferenceError
 from thrifty.inference import mcmc
-from thrifty.inference.mcmc import effective_size, nested_rhat, sample_posterior
+from thrifty.inference.mcmc import sample_posterior
+from thrifty.inference.mcmc_checks import effective_size, nested_rhat
 
 
 @pytest.mark.parametrize("p", [1, 3, 10])
@@ -81,7 +82,9 @@ def test_the_effective_size_is_that_of_the_draws(taken, rng, monkeypatch):
     prior = th.Uniform([-5.0, -5.0], [5.0, 5.0])
     root = np.array([[1.0, 0.0], [0.8, 0.6]])
     if taken != "from all walkers":
-        monkeypatch.setattr(mcmc, "evenly", lambda steps, walkers, n: np.arange(n) % (steps * (walkers // 20)) * 20)
+        monkeypatch.setattr(
+            mcmc, "choose_evenly", lambda steps, walkers, n: np.arange(n) % (steps * (walkers // 20)) * 20
+        )
 
     def log_likelihood(theta):
         return -0.5 * (np.linalg.solve(root, theta.T) ** 2).sum(0)
@@ -95,7 +98,7 @@ def test_the_effective_size_is_that_of_the_draws(taken, rng, monkeypatch):
 
 
 def test_draws_come_from_all_walkers_and_steps_alike():
-    rows = mcmc.evenly(60, 400, 2000)
+    rows = mcmc.choose_evenly(60, 400, 2000)
     assert set(np.bincount(rows % 400, minlength=400)) == {5}
     assert np.ptp(np.bincount(rows // 400, minlength=60)) < 30
 
@@ -172,7 +175,7 @@ def test_a_posterior_of_1e_9_of_the_prior():
 
 def test_one_prior_draw_with_positive_density_is_spread_over_its_region(rng):
     prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
-    seen = prior.sample(mcmc.POOL, np.random.default_rng(7))[0]
+    seen = prior.sample(mcmc.START_DRAWS, np.random.default_rng(7))[0]
     chains = sample_posterior(
         lambda t: np.where((np.abs(t - seen) < 0.004).all(1), 0.0, -np.inf), prior, 1000, rng=np.random.default_rng(7)
     )

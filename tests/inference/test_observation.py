@@ -11,12 +11,12 @@ import thrifty as th
 from thrifty.errors import DataError
 from thrifty.inference.checks import (
     Reach,
-    check_enough,
+    check_run_count,
     check_weights,
+    find_varying,
     read_observation,
     read_observations,
-    varying,
-    warn_far,
+    warn_if_far,
 )
 
 
@@ -51,13 +51,13 @@ def test_far_observation_is_warned_with_distances(rng):
     with pytest.warns(
         th.ThriftyWarning, match=r"far-observation.* outside all 5000 simulations in 3 of 10 .*nearest distance 2\d"
     ):
-        warn_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
+        warn_if_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
 
 
 def test_off_the_sheet_is_warned_too(rng):
     first = rng.standard_normal(2000)
     x = np.column_stack([first, first + 0.01 * rng.standard_normal(2000)])
-    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).check(np.array([1.5, -1.5]))
+    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).describe_far(np.array([1.5, -1.5]))
 
 
 def test_ordinary_observations_are_not_warned(rng):
@@ -65,22 +65,22 @@ def test_ordinary_observations_are_not_warned(rng):
     reach = Reach.of(x, np.zeros(5000))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        alarms = sum(bool(reach.check(row)) for row in rng.standard_normal((200, 10)) ** 3)
+        alarms = sum(bool(reach.describe_far(row)) for row in rng.standard_normal((200, 10)) ** 3)
     assert alarms <= 4
 
 
 def test_constant_statistics_are_dropped_with_a_note(rng):
     x = np.column_stack([rng.standard_normal(20), np.full(20, 7.0)])
-    mask, notes = varying(x, ("mean", "count"))
+    mask, notes = find_varying(x, ("mean", "count"))
     assert mask.tolist() == [True, False]
     assert notes == ["statistic 1 (count) is constant (7) in all 20 runs; dropped"]
     with pytest.raises(DataError, match="all 1 statistics are constant"):
-        varying(np.zeros((5, 1)))
+        find_varying(np.zeros((5, 1)))
 
 
 def test_too_few():
     with pytest.raises(DataError, match="40 valid simulations for 3 parameters; need at least 60"):
-        check_enough(40, 3)
+        check_run_count(40, 3)
 
 
 def test_dominated_weights(rng):

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal, norm
 import thrifty as th
 from thrifty.errors import ConfigError, DataError, InferenceError
 from thrifty.inference.surrogate import fit_surrogate
-from thrifty.inference.synthetic_likelihood import shrunk
+from thrifty.inference.synthetic_likelihood import shrink
 from thrifty.inference.transforms import BoxTransform
 
 LINE = BoxTransform(np.array([-np.inf]), np.array([np.inf]))
@@ -50,7 +50,7 @@ def test_automatic_shrinkage_vanishes_with_many_correlated_runs(rng):
     centred = rng.multivariate_normal([0, 0], covariance, size=(1, 5_000))
     centred -= centred.mean(1, keepdims=True)
     sample = np.swapaxes(centred, 1, 2) @ centred / 4_999
-    assert shrunk(centred, sample, "auto")[0, 0, 1] == pytest.approx(sample[0, 0, 1], rel=0.01)
+    assert shrink(centred, sample, "auto")[0, 0, 1] == pytest.approx(sample[0, 0, 1], rel=0.01)
 
 
 def test_semi_parametric_follows_skew_that_the_gaussian_misses(rng):

@@ -37,7 +37,7 @@ def test_blocks_change_nothing(rng, monkeypatch):
 
     x, y, u = rng.normal(size=(300, 3)), rng.normal(0.2, 1, (170, 3)), rng.random(300)
     whole = th.metrics.mmd2(x, y, u)
-    monkeypatch.setattr(mmd, "_BLOCK", 700)
+    monkeypatch.setattr(mmd, "_NUMBERS_PER_BLOCK", 700)
     assert th.metrics.mmd2(x, y, u) == pytest.approx(whole, abs=1e-14)
 
 

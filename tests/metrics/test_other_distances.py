@@ -34,7 +34,7 @@ def test_one_column_is_scipys_energy_distance(rng):
 def test_energy_is_the_naive_sum(rng, monkeypatch):
     energy = import_module("thrifty.metrics.energy_distance")
 
-    monkeypatch.setattr(energy, "_BLOCK", 500)
+    monkeypatch.setattr(energy, "_NUMBERS_PER_BLOCK", 500)
     x, y, u, v = rng.normal(size=(70, 3)), rng.normal(0.5, 1, (50, 3)), rng.random(70), rng.random(50)
     u, v = u / u.sum(), v / v.sum()
     expected = 2 * u @ cdist(x, y) @ v - u @ cdist(x, x) @ u - v @ cdist(y, y) @ v

@@ -10,7 +10,7 @@ import thrifty as th
 from thrifty.models.bernoulli_sir import _outbreak
 from thrifty.models.graph import _binary_digits, as_matrix, bernoulli_graph
 from thrifty.models.outbreak import outbreak_statistics
-from thrifty.models.stream import start_of
+from thrifty.models.stream import draw_start
 
 from .conftest import exact_outbreak, frequencies_p, runs_of, smallest_p
 
@@ -19,7 +19,7 @@ PUBLISHED = ("asymmetric", "self-loops")
 
 
 def _matrix(population: int, p: float, rng: np.random.Generator) -> np.ndarray:
-    return as_matrix(bernoulli_graph(population, p, start_of(rng))[0], population)
+    return as_matrix(bernoulli_graph(population, p, draw_start(rng))[0], population)
 
 
 def _is_simple_graph(matrix: np.ndarray) -> bool:
@@ -29,7 +29,7 @@ def _is_simple_graph(matrix: np.ndarray) -> bool:
 @pytest.mark.parametrize("population", [2, 63, 64, 65, 200, 1000])
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.7310585786300049])
 def test_graph_is_simple_and_has_its_edges(population, p, rng):
-    words, drawn, _ = bernoulli_graph(population, p, start_of(rng))
+    words, drawn, _ = bernoulli_graph(population, p, draw_start(rng))
     matrix = as_matrix(words, population)
     assert _is_simple_graph(matrix)
     assert int(np.bitwise_count(words).sum()) == int(matrix.sum())  # nothing past the population
@@ -89,7 +89,7 @@ def _on_graph(n: int, theta, runs: int, rng: np.random.Generator, spoil) -> np.n
     """The kernel on graphs that `spoil` has changed."""
     out = []
     for _ in range(runs):
-        words, _, start = bernoulli_graph(n, theta[2], start_of(rng))
+        words, _, start = bernoulli_graph(n, theta[2], draw_start(rng))
         times, removals, _ = _outbreak(spoil(words), n, theta[0], theta[1], start)
         out.append(outbreak_statistics(times, removals, 10))
     return np.array(out)
@@ -128,20 +128,20 @@ def test_extinction_at_full_size(seed):
 def test_operations_count_words_updates_and_events(rng):
     """The updates of a run, recounted from the order of infections on the same graph with plain sets."""
     n, theta = 90, (0.05, 0.5, 0.3)
-    words, _, start = bernoulli_graph(n, theta[2], start_of(rng))
+    words, _, start = bernoulli_graph(n, theta[2], draw_start(rng))
     _, removals, updates = _outbreak(words, n, theta[0], theta[1], start)
     edges = as_matrix(words, n).sum() / 2
     assert removals > 50 and edges - (n - removals) * n <= updates <= 2 * edges
     model = th.models.BernoulliSIR(population=n, prior=SLOW_RATES, theta_true=theta)
     run_rng = np.random.default_rng(5)
     out = model.run(theta, np.random.default_rng(5))
-    words, drawn, start = bernoulli_graph(n, theta[2], start_of(run_rng))
+    words, drawn, start = bernoulli_graph(n, theta[2], draw_start(run_rng))
     _, removals, updates = _outbreak(words, n, theta[0], theta[1], start)
     assert out.cost == drawn + updates + 2 * removals - 1
 
 
 def test_half_is_no_special_probability(rng):
-    drawn = [bernoulli_graph(1000, p, start_of(rng))[1] for p in (0.4999, 0.5, 0.75, 1.0)]
+    drawn = [bernoulli_graph(1000, p, draw_start(rng))[1] for p in (0.4999, 0.5, 0.75, 1.0)]
     assert max(drawn) / min(drawn) < 1.05
 
 

@@ -20,7 +20,7 @@ from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.runner.progress import format_amount
-from thrifty.tradeoff import Row, Tradeoff, row_of, tradeoff
+from thrifty.tradeoff import Row, Tradeoff, make_row, tradeoff
 from thrifty.types import Cost, Penalty
 
 POWERS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the penalties that are compared
@@ -261,7 +261,7 @@ def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture:
     if proposed.proposal is None:
         return table, table[powers.index(0.0)]
     at = len(powers) if mixed else powers.index(asked if k is None else k)
-    chosen = row_of(proposed.proposal, table[at].label)
+    chosen = make_row(proposed.proposal, table[at].label)
     rows = (*table.rows[:at], chosen, *table.rows[at + 1 :])
     return replace(table, rows=rows), chosen
 

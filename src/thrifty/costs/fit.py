@@ -26,14 +26,14 @@ from thrifty.errors import CostError, warn
 from thrifty.types import Array, as_rows
 
 FORMAT = 1
-_OUTLIER = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
-_PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's noise
-_REACH = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
+_OUTLIER_SDS = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
+_MAX_PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's noise
+_MAX_EXTRAPOLATION_FACTOR = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
 _FOLDS = 10
-_ROUNDS, _FOLD_ROUNDS = 40, 10  # of gamma scoring, at half steps; a fold starts from the whole fit
-_CAP = 30.0  # and in the total: one timing of a thousand times its worth is the machine's, not the model's
-_FAR = 10.0  # a run this many times its expectation counts no more than that in one round
-_CHUNK = 8192  # rows predicted at once, so that they stay in cache
+_SCORING_ROUNDS, _FOLD_SCORING_ROUNDS = 40, 10  # of gamma scoring, at half steps; a fold starts from the whole fit
+_MAX_TOTAL_RATIO = 30.0  # and in the total: one timing of a thousand times its worth is the machine's, not the model's
+_MAX_ROUND_RATIO = 10.0  # a run this many times its expectation counts no more than that in one round
+_ROWS_AT_ONCE = 8192  # rows predicted at once, so that they stay in cache
 
 
 class Model(Protocol):
@@ -91,9 +91,9 @@ class FittedCost:
         """Expected cost of each row (n,), positive and finite."""
         theta = as_rows(theta, dim=len(self.log_fit.scaling.centre))
         out = np.empty(len(theta))
-        for start in range(0, len(theta), _CHUNK):
-            part = theta[start : start + _CHUNK]
-            out[start : start + _CHUNK] = self.log_fit(part)
+        for start in range(0, len(theta), _ROWS_AT_ONCE):
+            part = theta[start : start + _ROWS_AT_ONCE]
+            out[start : start + _ROWS_AT_ONCE] = self.log_fit(part)
         out += np.log(self.scale)
         return np.exp(np.clip(out, np.log(self.low), np.log(self.high), out=out), out=out)
 
@@ -142,7 +142,7 @@ def fit_cost(
     """
     from threadpoolctl import threadpool_limits
 
-    theta, seconds = _checked(theta, seconds)
+    theta, seconds = _check_timings(theta, seconds)
     with threadpool_limits(1):  # matrices of a few hundred rows: a second thread on a busy core is 90 times slower
         cost = _fit(theta, seconds, model, unit)
     _warn_if_poor(cost, seconds)
@@ -161,15 +161,15 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
             code="too-few-pilots",
             fix=f"time {4 * needed} prior draws",
         )
-    candidates = _candidates(model, distinct, theta.shape[1])
-    fits = [_robust_fit(candidate, theta, log_cost, groups) for candidate in candidates]
-    held_out = [_held_out(fit, theta, pulled, groups) for fit, pulled in fits]
+    candidates = _list_candidates(model, distinct, theta.shape[1])
+    fits = [_fit_robustly(candidate, theta, log_cost, groups) for candidate in candidates]
+    held_out = [_predict_held_out(fit, theta, pulled, groups) for fit, pulled in fits]
     errors = [float(np.mean((pulled - h) ** 2)) for (_, pulled), h in zip(fits, held_out, strict=True)]
     chosen = int(np.argmin(errors))
     (fit, _), predicted = fits[chosen], held_out[chosen]
-    mean_fit = _towards_mean(fit, theta, seconds, rounds=_ROUNDS)
-    expected = np.exp(_held_out_mean(mean_fit, theta, seconds, groups))
-    total = float(np.minimum(seconds, _CAP * expected).sum() / expected.sum())
+    mean_fit = _move_to_mean(fit, theta, seconds, rounds=_SCORING_ROUNDS)
+    expected = np.exp(_predict_held_out_mean(mean_fit, theta, seconds, groups))
+    total = float(np.minimum(seconds, _MAX_TOTAL_RATIO * expected).sum() / expected.sum())
     residual = log_cost - predicted
     spread = float(residual.std())
     return FittedCost(
@@ -178,15 +178,15 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
         score=_score(log_cost, predicted),
         bias=total - 1,
         coverage=float(np.mean(np.abs(residual - residual.mean()) <= 1.6449 * spread)) if spread > 0 else 1.0,
-        low=float(seconds.min() / _REACH),
-        high=float(seconds.max() * _REACH),
+        low=float(seconds.min() / _MAX_EXTRAPOLATION_FACTOR),
+        high=float(seconds.max() * _MAX_EXTRAPOLATION_FACTOR),
         n=len(theta),
         unit=unit,
         noise=spread,
     )
 
 
-def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
+def _check_timings(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
     table = as_rows(theta)
     try:
         costs = np.asarray(seconds, dtype=np.float64)
@@ -213,7 +213,7 @@ def _checked(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array
     return table, costs
 
 
-def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
+def _list_candidates(model: Any, distinct: int, dim: int) -> list[Model]:
     if isinstance(model, str):
         if model != "auto":
             raise CostError(
@@ -234,15 +234,15 @@ def _candidates(model: Any, distinct: int, dim: int) -> list[Model]:
     return [model]
 
 
-def _robust_fit(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
+def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
     """Fit, pull in timings far from the rest (a machine that slept), fit again; the pulled timings too."""
     pulled = log_cost
     fit = model.fit(theta, pulled, groups)
-    for _ in range(_PULLS):
+    for _ in range(_MAX_PULLS):
         predicted = fit(theta)
         residual = log_cost - predicted
         centre = np.median(residual)
-        limit = _OUTLIER * max(1.4826 * float(np.median(np.abs(residual - centre))), 1e-3)
+        limit = _OUTLIER_SDS * max(1.4826 * float(np.median(np.abs(residual - centre))), 1e-3)
         inside = np.clip(residual, centre - limit, centre + limit)
         if np.allclose(predicted + inside, pulled, atol=1e-2):
             break
@@ -251,38 +251,38 @@ def _robust_fit(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray
     return fit, pulled
 
 
-def _folds(groups: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.bool_]]:
+def _split_folds(groups: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.bool_]]:
     """Masks of held-out rows; all timings of one theta are held out together."""
     fold = np.random.default_rng(0).permutation(int(groups.max()) + 1) % _FOLDS
     return (fold[groups] == k for k in np.unique(fold))
 
 
-def _held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
+def _predict_held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
     """Prediction of each row by the same settings fitted without its fold (n,)."""
     out = np.empty(len(theta))
-    for held in _folds(groups):
+    for held in _split_folds(groups):
         out[held] = fit.refitter(theta[~held])(log_cost[~held])(theta[held])
     return out
 
 
-def _towards_mean(fit: LogFit, theta: Array, seconds: Array, *, rounds: int) -> LogFit:
+def _move_to_mean(fit: LogFit, theta: Array, seconds: Array, *, rounds: int) -> LogFit:
     """Move a fit of log cost to the log of expected cost: gamma regression with a log link, by damped scoring."""
     f = fit(theta)
-    f = f + np.log(np.mean(np.minimum(seconds * np.exp(-f), _FAR)))
-    surprise = np.clip(seconds * np.exp(-f) - 1, -1, _FAR)
+    f = f + np.log(np.mean(np.minimum(seconds * np.exp(-f), _MAX_ROUND_RATIO)))
+    surprise = np.clip(seconds * np.exp(-f) - 1, -1, _MAX_ROUND_RATIO)
     refit = fit.refitter(theta, noise=float(surprise.var()))  # the dispersion: single far runs must not bend it
     for _ in range(rounds):
         fit = refit(f + surprise)
         f = f + 0.5 * (fit(theta) - f)
-        surprise = np.clip(seconds * np.exp(-f) - 1, -1, _FAR)
+        surprise = np.clip(seconds * np.exp(-f) - 1, -1, _MAX_ROUND_RATIO)
     return fit
 
 
-def _held_out_mean(fit: LogFit, theta: Array, seconds: Array, groups: npt.NDArray[np.intp]) -> Array:
+def _predict_held_out_mean(fit: LogFit, theta: Array, seconds: Array, groups: npt.NDArray[np.intp]) -> Array:
     """Log of the expected cost of each row, fitted without its fold and started from the whole fit (n,)."""
     out = np.empty(len(theta))
-    for held in _folds(groups):
-        out[held] = _towards_mean(fit, theta[~held], seconds[~held], rounds=_FOLD_ROUNDS)(theta[held])
+    for held in _split_folds(groups):
+        out[held] = _move_to_mean(fit, theta[~held], seconds[~held], rounds=_FOLD_SCORING_ROUNDS)(theta[held])
     return out
 
 

@@ -20,8 +20,8 @@ from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError
 from thrifty.types import Array, freeze
 
-EXACT = 400  # rows up to which every one is a centre: above, the cubic cost of the likelihood is felt
-_CHUNK = 512  # rows per kernel block: 512 x 200 float32 stays in the second-level cache
+MAX_EXACT_ROWS = 400  # rows up to which every one is a centre: above, the cubic cost of the likelihood is felt
+_ROWS_AT_ONCE = 512  # rows per kernel block: 512 x 200 float32 stays in the second-level cache
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,15 @@ class GaussianProcess:
         inputs = scaling(theta)
         n = len(inputs)
         some = slice(None)
-        if n > EXACT:
+        if n > MAX_EXACT_ROWS:
             some = np.sort(np.random.default_rng(0).permutation(n)[: self.inducing])
-        lengths, variance, noise = _hyperparameters(inputs[some], log_cost[some])
+        lengths, variance, noise = _fit_hyperparameters(inputs[some], log_cost[some])
         inputs = inputs / lengths
-        centres = inputs if n <= EXACT else inputs[some]
-        return _solver(scaling, centres, inputs, (lengths, variance, noise))(log_cost)
+        centres = inputs if n <= MAX_EXACT_ROWS else inputs[some]
+        return _make_solver(scaling, centres, inputs, (lengths, variance, noise))(log_cost)
 
 
-def _hyperparameters(inputs: Array, log_cost: Array) -> tuple[Array, float, float]:
+def _fit_hyperparameters(inputs: Array, log_cost: Array) -> tuple[Array, float, float]:
     """Length scales (p,), variance and noise variance of log cost."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -82,7 +82,7 @@ def _kernel(a: Array, b: Array) -> Array:
     return np.exp(-0.5 * np.maximum(squares, 0))
 
 
-def _solver(
+def _make_solver(
     scaling: Scaling, centres: Array, inputs: Array, settings: tuple[Array, float, float]
 ) -> Callable[[Array], GaussianProcessFit]:
     """Alpha as a function of the target: exact with all rows as centres, by subset of regressors otherwise."""
@@ -133,24 +133,24 @@ class GaussianProcessFit:
         right = np.ascontiguousarray(centres.T, dtype=precision)
         alpha = self.alpha.astype(precision)
         out = np.empty(len(theta))
-        rows_at_once = min(_CHUNK, len(theta))
+        rows_at_once = min(_ROWS_AT_ONCE, len(theta))
         left = np.ones((rows_at_once, right.shape[0]), dtype=precision)
         buffer = np.empty((rows_at_once, len(z)), dtype=precision)  # a fresh block per chunk would fault its pages
-        for start in range(0, len(theta), _CHUNK):
-            inputs = self.scaling(theta[start : start + _CHUNK]) / self.lengths
+        for start in range(0, len(theta), _ROWS_AT_ONCE):
+            inputs = self.scaling(theta[start : start + _ROWS_AT_ONCE]) / self.lengths
             part = left[: len(inputs)]
             part[:, :-2] = inputs
             part[:, -2] = -0.5 * (inputs**2).sum(1)
             block = np.matmul(part, right, out=buffer[: len(inputs)])
             np.exp(block, out=block)
-            out[start : start + _CHUNK] = block @ alpha
+            out[start : start + _ROWS_AT_ONCE] = block @ alpha
         return out + self.level
 
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], GaussianProcessFit]:
         """The same hyperparameters on other rows, with at least this noise, as a function of the target there."""
         inputs = self.scaling(theta) / self.lengths
-        centres = inputs if len(inputs) <= EXACT else self.centres
-        return _solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
+        centres = inputs if len(inputs) <= MAX_EXACT_ROWS else self.centres
+        return _make_solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

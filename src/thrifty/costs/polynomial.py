@@ -15,17 +15,17 @@ from thrifty.errors import CostError
 from thrifty.types import Array, freeze
 
 _RIDGES = np.logspace(-6, 2, 17)  # of standardised features; chosen by leave-one-out error
-_TUNING = 1000  # rows used for that choice
+_MAX_TUNING_ROWS = 1000  # rows used for that choice
 
 
-def monomials(dim: int, degree: int) -> list[tuple[int, ...]]:
+def list_monomials(dim: int, degree: int) -> list[tuple[int, ...]]:
     """Columns multiplied in each monomial of degree 0 to `degree`: (), (0,), (1,), (0, 0), ..."""
     return [c for d in range(degree + 1) for c in combinations_with_replacement(range(dim), d)]
 
 
-def design(inputs: Array, degree: int) -> Array:
+def make_design(inputs: Array, degree: int) -> Array:
     """Matrix of monomials (n, terms); the first column is one."""
-    terms = monomials(inputs.shape[1], degree)
+    terms = list_monomials(inputs.shape[1], degree)
     columns = np.ascontiguousarray(inputs.T)
     out = np.ones((len(terms), len(inputs)))
     place = {term: i for i, term in enumerate(terms)}
@@ -54,7 +54,7 @@ class Polynomial:
 
     def terms(self, dim: int) -> int:
         """Number of coefficients for `dim` parameters."""
-        return len(monomials(dim, self.degree))
+        return len(list_monomials(dim, self.degree))
 
     def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> PolynomialFit:
         """Ridge regression, its strength chosen by leave-one-group-out error.
@@ -65,35 +65,35 @@ class Polynomial:
             groups: Equal numbers mark repeated timings at one theta, left out together (n,).
         """
         scaling = Scaling.of(theta)
-        standard, _ = _standardised(design(scaling(theta), self.degree))
+        standard, _ = _standardise(make_design(scaling(theta), self.degree))
         centred = log_cost - log_cost.mean()
-        if len(centred) > _TUNING:  # the strength of a ridge needs no more rows than that
-            some = np.random.default_rng(0).permutation(len(centred))[:_TUNING]
+        if len(centred) > _MAX_TUNING_ROWS:  # the strength of a ridge needs no more rows than that
+            some = np.random.default_rng(0).permutation(len(centred))[:_MAX_TUNING_ROWS]
             standard, centred, groups = standard[some], centred[some], groups[some]
         ridge = min(_RIDGES, key=lambda r: _left_out_error(standard, centred, r, groups))
-        return _fitted(scaling, self.degree, float(ridge), theta)(log_cost)
+        return _make_solver(scaling, self.degree, float(ridge), theta)(log_cost)
 
 
-def _standardised(features: Array) -> tuple[Array, tuple[Array, Array]]:
+def _standardise(features: Array) -> tuple[Array, tuple[Array, Array]]:
     """Features without the constant, centred and scaled; and how."""
     centre, spread = features[:, 1:].mean(0), features[:, 1:].std(0)
     spread = np.where(spread > 0, spread, 1.0)
     return (features[:, 1:] - centre) / spread, (centre, spread)
 
 
-def _fitted(scaling: Scaling, degree: int, ridge: float, theta: Array) -> Callable[[Array], PolynomialFit]:
+def _make_solver(scaling: Scaling, degree: int, ridge: float, theta: Array) -> Callable[[Array], PolynomialFit]:
     """Regression on fixed rows and settings, as a function of the target."""
-    standard, (centre, spread) = _standardised(design(scaling(theta), degree))
+    standard, (centre, spread) = _standardise(make_design(scaling(theta), degree))
 
     def solve(target: Array) -> PolynomialFit:
         level = target.mean()
-        slopes = _ridge(standard, target - level, ridge) / spread
+        slopes = _solve_ridge(standard, target - level, ridge) / spread
         return PolynomialFit(scaling, degree, freeze(np.concatenate([[level - centre @ slopes], slopes])), ridge)
 
     return solve
 
 
-def _ridge(features: Array, target: Array, ridge: float) -> Array:
+def _solve_ridge(features: Array, target: Array, ridge: float) -> Array:
     gram = features.T @ features + ridge * len(features) * 1e-3 * np.eye(features.shape[1])
     return np.asarray(np.linalg.solve(gram, features.T @ target), dtype=np.float64)
 
@@ -124,11 +124,11 @@ class PolynomialFit:
 
     def __call__(self, theta: Array) -> Array:
         """Predicted log cost (n,)."""
-        return design(self.scaling(theta), self.degree) @ self.coefficients
+        return make_design(self.scaling(theta), self.degree) @ self.coefficients
 
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], PolynomialFit]:
         """The same settings on other rows, as a function of the target there; noise does not matter to it."""
-        return _fitted(self.scaling, self.degree, self.ridge, theta)
+        return _make_solver(self.scaling, self.degree, self.ridge, theta)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers."""

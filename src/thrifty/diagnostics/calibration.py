@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import check_level
 from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value, judge_effect
-from thrifty.metrics.ks import squared, studentised, tail
+from thrifty.metrics.ks import jackknife_squares, studentise, tail_probability
 from thrifty.types import Array
 from thrifty.weights import ecdf, ess, normalise
 
@@ -146,7 +146,7 @@ def _compare_row(
     deviation = np.sqrt(variance * (1 - levels) ** 2 + (squares.sum() - variance) * levels**2)
     width = np.quantile(suprema, level) * deviation
     statistic = float(np.abs((curve - levels) / deviation).max())
-    p_value = tail(statistic, suprema, 1.0, np.inf if _are_equal(squares) else ess(log_weights))
+    p_value = tail_probability(statistic, suprema, 1.0, np.inf if _are_equal(squares) else ess(log_weights))
     return curve, np.maximum(levels - width, 0.0), np.minimum(levels + width, 1.0), p_value
 
 
@@ -156,7 +156,7 @@ def _are_equal(weights: Array) -> bool:
 
 def _variance_terms(weights: Array) -> Array:
     """Compute what each rank adds to V; equal weights need no estimate."""
-    return weights**2 if _are_equal(weights) else squared(weights)
+    return weights**2 if _are_equal(weights) else jackknife_squares(weights)
 
 
 def _null_suprema(weights: Array, levels: Array) -> Array:
@@ -173,7 +173,7 @@ def _null_suprema(weights: Array, levels: Array) -> Array:
         curve = np.cumsum(mass.reshape(batch, cells), axis=1)[:, :-1]
         suprema.append(np.abs((curve - levels) / deviation).max(axis=1))
     found = np.concatenate(suprema)
-    return found if _are_equal(weights) else studentised(found, 1 / float(np.sum(weights**2)), rng)
+    return found if _are_equal(weights) else studentise(found, 1 / float(np.sum(weights**2)), rng)
 
 
 def _cumulative_variance(ranks: Array, squares: Array, levels: Array) -> Array:

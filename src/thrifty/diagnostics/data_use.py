@@ -23,7 +23,7 @@ from thrifty.diagnostics.features import Components, cross_fit_predictions
 from thrifty.diagnostics.replicates import Replicates, as_replicates
 from thrifty.diagnostics.sbc import compute_ranks
 from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value, judge_effect
-from thrifty.metrics.ks import freedom
+from thrifty.metrics.ks import degrees_of_freedom
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ecdf, normalise
@@ -177,7 +177,7 @@ def _wald(terms: Array, response: Array, weights: Array) -> tuple[float, float]:
     parts = (design * (weights * outer)[:, None]) @ inverse[:, 1:]  # what each run adds to the variance of the slopes
     root = np.linalg.pinv(parts.T @ parts, rcond=_ROUNDING_SHARE, hermitian=True)
     rank = max(int(np.linalg.matrix_rank(parts.T @ parts, rtol=_ROUNDING_SHARE, hermitian=True)), 1)
-    dof = max(freedom(np.einsum("ij,jk,ik->i", parts, root, parts)) - k - 1, 1.0)
+    dof = max(degrees_of_freedom(np.einsum("ij,jk,ik->i", parts, root, parts)) - k - 1, 1.0)
     statistic = float(slopes[1:] @ root @ slopes[1:]) / rank
     size = 1 / float(np.sum(weights**2))
     total = float(weights @ (response - weights @ response) ** 2)

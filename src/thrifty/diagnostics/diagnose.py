@@ -23,7 +23,7 @@ from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, Trust, worst_verdict
 from thrifty.diagnostics.weight_health import weight_health
 from thrifty.errors import DataError
-from thrifty.inference.checks import read_observation, varying
+from thrifty.inference.checks import find_varying, read_observation
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Posterior
 
@@ -185,7 +185,7 @@ def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: 
             f" the simulations {simulations.dim} and {event}",
             code="bad-array",
         )
-    varying(require_valid(simulations).x, simulations.x_names)
+    find_varying(require_valid(simulations).x, simulations.x_names)
 
 
 def select_held_out(

@@ -3,15 +3,13 @@
     p_ABC(theta | x_o) ∝ p(theta) · P(d(x, x_o) <= epsilon | theta)  ≈  sum over accepted i of  w_i delta(theta_i)
 
 Accepted parameters keep the weight that restores the prior, so any proposal with full support gives the same
-posterior (paper, section 3.2). With m realisations per parameter each one is a chance of a hit: theta_i weighs
-w_i · hits_i / m. Distances between data sets compare all m at once.
+posterior (paper, section 3.2). With m realisations per parameter each one can be accepted: theta_i weighs
+w_i · hits_i / m. Distances between data sets compare all m at once. Which runs are accepted:
 
-Which simulations are near enough: a fixed tolerance, a share of prior mass, or a number of runs.
-
-epsilon    accept d_i <= epsilon
-quantile   the smallest epsilon with  sum_{d_i <= epsilon} w_i >= q sum_i w_i:  a share q of the *prior* mass,
-           so that it means the same whatever the proposal
-n_accept   the epsilon of the n-th nearest run: a count of runs, whatever their weights
+    epsilon    d_i <= epsilon
+    quantile   the smallest epsilon with  sum_{d_i <= epsilon} w_i >= q sum_i w_i:  a share q of the *prior* mass,
+               so that it means the same whatever the proposal
+    n_accept   the epsilon of the n-th nearest run: a count of runs, whatever their weights
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
-from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjusted, epanechnikov
+from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import read_observation
 from thrifty.inference.sample_distances import distance_from_dict
@@ -37,15 +35,16 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
-SUGGESTED = 100  # accepted runs that the advice after an empty acceptance aims at
+SUGGESTED_ACCEPTED = 100  # runs; the advice after an empty acceptance aims at them
+MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Exactly one of the three rules; a share of 1 % of prior mass when none is given.
+    """The rule that sets epsilon: exactly one of the three; 1 % of the prior mass when none is given.
 
     Example:
-        >>> Tolerance(n_accept=2).epsilon_for(np.array([3.0, 1.0, 2.0]), np.zeros(3))
+        >>> Tolerance(n_accept=2).choose_epsilon(np.array([3.0, 1.0, 2.0]), np.zeros(3))
         2.0
     """
 
@@ -71,15 +70,15 @@ class Tolerance:
         if self.n_accept is not None and (self.n_accept != int(self.n_accept) or self.n_accept < 1):
             raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="bad-setting")
 
-    def epsilon_for(self, distance: Array, log_weights: Array) -> float:
-        """The tolerance for these distances (n,) and weights.
+    def choose_epsilon(self, distance: Array, log_weights: Array) -> float:
+        """Compute epsilon for these distances (n,) and log weights (n,).
 
         Raises:
             InferenceError: too-few-runs, no run lies within a fixed epsilon.
             ConfigError: too-few-runs, fewer runs than n_accept.
         """
         if self.epsilon is not None:
-            self._refuse_none(distance, self.epsilon)
+            self._check_any_accepted(distance, self.epsilon)
             return self.epsilon
         if self.n_accept is None:
             return weighted_quantile(distance, log_weights, self.quantile or DEFAULT_QUANTILE)
@@ -88,23 +87,23 @@ class Tolerance:
         return float(np.partition(distance, self.n_accept - 1)[self.n_accept - 1])
 
     @staticmethod
-    def _refuse_none(distance: Array, epsilon: float) -> None:
+    def _check_any_accepted(distance: Array, epsilon: float) -> None:
         nearest = float(distance.min())
         if nearest <= epsilon:
             return
-        rank = min(SUGGESTED, len(distance))
+        rank = min(SUGGESTED_ACCEPTED, len(distance))
         enough = float(np.partition(distance, rank - 1)[rank - 1])
         raise InferenceError(
             f"none of {len(distance):,} simulations lies within epsilon = {epsilon:g} of the observation;"
             f" the nearest is at {nearest:.4g}",
             code="too-few-runs",
-            why="there is nothing to make a posterior of",
+            why="no accepted run, no posterior",
             fix=f"epsilon = {_round_up(enough)} would accept {rank}; or add simulations, or use th.SMCABC",
         )
 
 
 def weighted_quantile(values: Array, log_weights: Array, q: float) -> float:
-    """Smallest value v with weight of {values <= v} at least q of the whole, by partial sorting.
+    """Find the smallest value v such that {values <= v} holds at least a share q of the weight, by partial sorting.
 
     Example:
         >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.log([1.0, 1.0, 2.0]), 0.5)
@@ -124,14 +123,11 @@ def weighted_quantile(values: Array, log_weights: Array, q: float) -> float:
 
 
 def _round_up(value: float) -> str:
-    """Three significant digits, never below the value."""
+    """Format with three significant digits, never below the value."""
     if value == 0 or not np.isfinite(value):
         return f"{value:g}"
     unit = 10.0 ** (np.floor(np.log10(value)) - 2)
     return f"{np.ceil(value / unit) * unit:.6g}"
-
-
-FEW = 30  # effective accepted runs; below, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
 
 
 @dataclass(frozen=True)
@@ -177,7 +173,7 @@ class ABC:
                 fix='summarise the data, or adjust="none"',
             )
         object.__setattr__(self, "distance", distance)
-        _ = self.tolerance  # checked here, once
+        _ = self.tolerance  # raises here where the rules conflict
 
     @property
     def tolerance(self) -> Tolerance:
@@ -185,7 +181,7 @@ class ABC:
         return Tolerance(self.epsilon, self.quantile, self.n_accept)
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> ABCPosterior:
-        """Freeze the scale of the distance; nothing is copied and nothing is random (`seed` is for uniformity)."""
+        """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect."""
         if self.prior is not None and self.prior.dim != simulations.dim:
             raise DataError(
                 f"simulations have {simulations.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
@@ -199,7 +195,7 @@ class ABC:
                 " the posterior is conditional on finishing"
             )
         distance = as_distance(self.distance)
-        x, log_weights = _table(valid, distance)
+        x, log_weights = _make_table(valid, distance)
         low, high = (np.full(valid.dim, e) for e in (-np.inf, np.inf)) if self.prior is None else self.prior.bounds
         names = valid.names or (() if self.prior is None else self.prior.names)
         return ABCPosterior(
@@ -214,8 +210,8 @@ class ABC:
         )
 
 
-def _table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
-    """Rows to compare with x_o and their weights: pairs of statistics, or whole data sets. Views, not copies."""
+def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
+    """Return the rows to compare with x_o and their weights: pairs of statistics, or data sets. Views, not copies."""
     if distance.datasets:
         return sims.x, sims.log_weights
     if sims.m == 1:
@@ -250,20 +246,20 @@ class ABCPosterior:
         return len(self.x) // len(self.theta)
 
     def distances(self, x_o: npt.ArrayLike) -> Array:
-        """Distance of every pair (n·m,) from the observation."""
-        return self.distance(self.x, self._observation(x_o))
+        """Compute the distance of every pair (n·m,) from the observation."""
+        return self.distance(self.x, self._read_observation(x_o))
 
     def accepted(self, x_o: npt.ArrayLike) -> WeightedPosterior:
-        """The weighted posterior draws at one observation.
+        """Return the weighted posterior draws at one observation.
 
         Raises:
-            InferenceError: too-few-runs: nothing lies within epsilon (names the nearest distance and an epsilon that
-                accepts 100); too-few-runs when too few are accepted for the adjustment.
+            InferenceError: too-few-runs, no run lies within epsilon (names the nearest distance and an epsilon that
+                accepts 100), or too few for the adjustment.
         """
-        observation = self._observation(x_o)
+        observation = self._read_observation(x_o)
         distance = self.distance(self.x, observation)
         log_weights = self.log_weights if self.m == 1 else np.repeat(self.log_weights, self.m)
-        epsilon = self.tolerance.epsilon_for(distance, log_weights)
+        epsilon = self.tolerance.choose_epsilon(distance, log_weights)
         keep = np.flatnonzero(distance <= epsilon)
         kept_weights, run = log_weights[keep], keep // self.m
         if self.adjust == "local":
@@ -272,14 +268,14 @@ class ABCPosterior:
             keep, kept_weights, run = keep[inside], kept_weights[inside], run[inside]
         theta = self.theta[run]
         if self.adjust != "none":
-            theta = adjusted(theta, self.x[keep] - observation, kept_weights, self.box)
+            theta = adjust_parameters(theta, self.x[keep] - observation, kept_weights, self.box)
         elif self.m > 1:  # hits of one parameter are one draw with their summed weight
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
         result = WeightedPosterior(
             theta, kept_weights, observation, self.box.low, self.box.high, self.names, epsilon, run
         )
-        self._remark(result, distance)
+        self._warn_if_poor(result, distance)
         return result
 
     def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
@@ -290,7 +286,7 @@ class ABCPosterior:
         """Log kernel density (k,) of the accepted draws at theta (k, p)."""
         return self.accepted(x_o).log_prob(theta)
 
-    def _observation(self, x_o: npt.ArrayLike) -> Array:
+    def _read_observation(self, x_o: npt.ArrayLike) -> Array:
         if not self.distance.datasets:
             return read_observation(x_o, (self.x.shape[1],))
         values = np.asarray(x_o, dtype=np.float64)
@@ -303,7 +299,7 @@ class ABCPosterior:
             )
         return values
 
-    def _remark(self, result: WeightedPosterior, distance: Array) -> None:
+    def _warn_if_poor(self, result: WeightedPosterior, distance: Array) -> None:
         if not self.distance.datasets:
             outside = (result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))
             if outside.any():
@@ -312,11 +308,10 @@ class ABCPosterior:
                     f" {len(outside)} statistics (nearest distance {distance.min():.3g}): the model may be wrong",
                     stacklevel=4,
                 )
-        if result.ess < FEW:
+        if result.ess < MIN_ACCEPTED_ESS:
             warn(
                 f"[few-effective-runs] only {result.ess:.0f} effective runs were accepted at"
-                f" epsilon = {result.epsilon:.4g};"
-                " add runs, or accept more",
+                f" epsilon = {result.epsilon:.4g}; add runs, or accept more",
                 stacklevel=4,
             )
 

@@ -1,4 +1,4 @@
-"""Regression adjustment: move accepted parameters to where they would be, had the simulation hit x_o exactly.
+"""Regression adjustment: move accepted parameters to where they would be if the simulation equalled x_o.
 
 Over z, the parameters without bounds, fit by weighted least squares
 
@@ -37,14 +37,14 @@ def epanechnikov(distance: Array, epsilon: float) -> Array:
         return np.log(np.maximum(1 - np.square(distance / epsilon), 0.0))
 
 
-def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform) -> Array:
-    """Parameters (n, p) moved along the weighted regression on the statistics' offsets s - s_o (n, d).
+def adjust_parameters(theta: Array, offset: Array, log_weights: Array, box: BoxTransform) -> Array:
+    """Move parameters (n, p) along the weighted regression on the statistics' offsets s - s_o (n, d).
 
     Args:
         theta: Accepted parameters (n, p).
         offset: Statistics minus the observed ones (n, d), in units in which they are comparable.
         log_weights: Log of prior weight times kernel (n,).
-        box: The bounds that hold.
+        box: The bounds to respect.
 
     Raises:
         InferenceError: too-few-runs, too few accepted runs to fit the regression.
@@ -52,7 +52,7 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
     Example:
         >>> offset = np.array([[-1.0], [0.0], [1.0], [2.0]])
         >>> line = BoxTransform(np.array([-np.inf]), np.array([np.inf]))
-        >>> adjusted(3 + 2 * offset, offset, np.zeros(4), line).round(9).ravel().tolist()
+        >>> adjust_parameters(3 + 2 * offset, offset, np.zeros(4), line).round(9).ravel().tolist()
         [3.0, 3.0, 3.0, 3.0]
     """
     weights = normalise(log_weights)
@@ -67,19 +67,19 @@ def adjusted(theta: Array, offset: Array, log_weights: Array, box: BoxTransform)
         )
     z = box.to_unconstrained(theta)
     root = np.sqrt(weights)[:, None]
-    scaled = one_size(offset, weights)
+    scaled = scale_columns(offset, weights)
     design = np.column_stack([np.ones(len(z)), scaled])
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return box.to_bounded(z - scaled @ slopes[1:])
 
 
-def one_size(offset: Array, weights: Array) -> Array:
-    """Columns of s - s_o (n, d) in units of their weighted spread, so that lstsq's rank cut-off means something.
+def scale_columns(offset: Array, weights: Array) -> Array:
+    """Divide the columns of s - s_o (n, d) by their weighted spread, so that lstsq's rank cut-off has a meaning.
 
-    A statistic that stands still is 0: off x_o, it would be a second intercept.
+    A statistic that does not vary becomes 0: otherwise it would be a second intercept.
 
     Example:
-        >>> one_size(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).tolist()
+        >>> scale_columns(np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).tolist()
         [[1.0, 0.0], [3.0, 0.0]]
     """
     share = weights / weights.sum()

@@ -1,14 +1,10 @@
-"""Checks that every method makes before it believes an observation or a table.
+"""Checks of what users pass: a table to fit, a number of draws, a seed, an observation. No torch.
 
-    bad-observation  x_o of the wrong length, NaN or infinite            error
-    far-observation  x_o far from every simulation                        warning, with distances
-    constant-output  a statistic that never varies                        dropped, with a note
-    too-few-runs  too few simulations                                  error
-    few-effective-runs  weights dominated by few runs                        warning, with the ESS and the way out
-
-Numpy only.
-
-What is asked of a method or a posterior: a table to fit, a number of draws, a seed. No torch.
+bad-observation      x_o has the wrong length, NaN or infinite values    error
+far-observation      x_o is far from every simulation                    warning, with distances
+constant-output      a statistic that never varies                       left out, with a note
+too-few-runs         too few simulations                                 error
+few-effective-runs   few runs carry most of the weight                   warning, with the ESS and the fix
 """
 
 from __future__ import annotations
@@ -22,11 +18,17 @@ import numpy.typing as npt
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, freeze
-from thrifty.weights import ess, resample_indices
+from thrifty.weights import ess, normalise, resample_indices
+
+REACH_ROWS = 1_000  # simulations kept to measure nearness by: enough for a spacing, small in a saved file
+REACH_NUMBERS = 200_000  # the same limit for signals: of 801 points each, 249 rows are kept
+MAX_BEYOND_SD = 0.5  # past the extreme simulation: light-tailed outputs do that less than once in 10^4 observations
+MAX_SPACINGS = 3.0  # from the nearest simulation; one spacing: the distance within which 99 % of them have a neighbour
+MIN_WEIGHT_ESS = 20.0  # effective runs; with fewer, or less than 2 % of all, few runs decide
 
 
 def check_fit(simulations: Any, seed: Any) -> None:
-    """Refuse what is not a table of simulations, and a seed that cannot be repeated.
+    """Refuse what is not a table of simulations, and what is not a seed.
 
     Raises:
         DataError: bad-array, not a table.
@@ -45,32 +47,25 @@ def check_draws(n: Any, seed: Any) -> None:
     """Refuse numbers of draws and seeds that are not whole numbers of at least 0.
 
     Raises:
-        ConfigError: bad-setting, bad-setting.
+        ConfigError: bad-setting.
     """
-    if not _whole(n):
+    if not _is_count(n):
         raise ConfigError(f"n = {n!r} draws, expected a whole number of at least 0", code="bad-setting")
     check_seed(seed)
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse an unseeded draw: it cannot be repeated.
+    """Refuse what is not a seed: such a draw cannot be repeated.
 
     Raises:
         ConfigError: bad-setting.
     """
-    if not _whole(seed):
+    if not _is_count(seed):
         raise ConfigError(f"seed = {seed!r}, expected a whole number of at least 0", code="bad-setting")
 
 
-def _whole(value: Any) -> bool:
+def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
-
-
-KEPT_ROWS = 1_000  # simulations kept to measure nearness by: enough for a spacing, small in a saved file
-KEPT_NUMBERS = 200_000  # the same for signals: 801 points keep 249 rows
-BEYOND = 0.5  # sd past the extreme simulation: light-tailed outputs do that less than once in 10^4 observations
-LONELY = 3.0  # times the distance within which 99 % of the simulations have a neighbour
-CROWDED = 20.0  # fewer effective runs than this, or 2 % of all, is a table ruled by few
 
 
 def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
@@ -132,14 +127,14 @@ def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
     return table
 
 
-def varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_], list[str]]:
-    """Which statistics (d,) of x (n, *event) vary, and a note on each that does not.
+def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_], list[str]]:
+    """Find which statistics (d,) of x (n, *event) vary; return a note on each that does not.
 
     Raises:
         DataError: constant-output, none varies.
 
     Example:
-        >>> mask, notes = varying(np.array([[0.0, 1.0], [0.0, 2.0]]))
+        >>> mask, notes = find_varying(np.array([[0.0, 1.0], [0.0, 2.0]]))
         >>> mask.tolist(), notes
         ([False, True], ['statistic 0 is constant (0) in all 2 runs; dropped'])
     """
@@ -149,22 +144,21 @@ def varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_
         raise DataError(
             f"all {flat.shape[1]} statistics are constant in all {len(x)} runs",
             code="constant-output",
-            fix="does the simulator read its parameters?",
+            fix="check that the simulator reads its parameters",
         )
     still = np.flatnonzero(~mask)
-    label = [f"statistic {i}" + (f" ({names[i]})" if names else "") for i in still]
     notes = [
-        f"{name} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
-        for name, i in zip(label, still, strict=True)
+        f"statistic {i}{f' ({names[i]})' if names else ''} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
+        for i in still
     ]
     if len(notes) > 5:
         notes = [f"{len(notes)} of {flat.shape[1]} statistics are constant in all {len(x)} runs; dropped"]
     return mask, notes
 
 
-def check_enough(n: int, dim: int, *, minimum: int | None = None) -> None:
-    """Refuse to learn from fewer valid runs than `minimum` (by default 20 per parameter, at least 50)."""
-    least = max(50, 20 * dim) if minimum is None else minimum
+def check_run_count(n: int, dim: int) -> None:
+    """Refuse to learn from fewer valid runs than 20 per parameter, and fewer than 50."""
+    least = max(50, 20 * dim)
     if n < least:
         raise DataError(
             f"{n} valid simulations for {dim} parameters; need at least {least}",
@@ -175,13 +169,13 @@ def check_enough(n: int, dim: int, *, minimum: int | None = None) -> None:
 
 
 def check_weights(log_weights: Array) -> None:
-    """Warn when few runs carry the whole table."""
+    """Warn when few runs carry most of the weight."""
     size, n = ess(log_weights), len(log_weights)
-    if size < max(CROWDED, 0.02 * n) and size < 0.5 * n:
-        share = float(np.exp(log_weights - log_weights.max()).max() / np.exp(log_weights - log_weights.max()).sum())
+    if size < max(MIN_WEIGHT_ESS, 0.02 * n) and size < 0.5 * n:
+        share = normalise(log_weights).max()
         warn(
             f"[few-effective-runs] weights dominated by few runs: {n} simulations count as {size:.0f}"
-            f" (the largest weight is {share:.0%} of all). The posterior rests on those."
+            f" (the largest weight is {share:.0%} of all). The posterior depends on those."
             " Use a weaker penalty (th.Power(0.5)), add prior draws to the pool (th.Mixture with power 0),"
             ' or correction="after"',
             stacklevel=4,
@@ -212,12 +206,11 @@ class Reach:
     def of(cls, x: Array, log_weights: Array) -> Reach:
         """Measure the simulations x (n, *event)."""
         flat = x.reshape(len(x), -1)
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        weights = normalise(log_weights)
         centre = weights @ flat
         scale = np.sqrt(weights @ (flat - centre) ** 2)
         scale = np.where(scale > 0, scale, 1e-3 * np.maximum(np.abs(centre), 1.0))  # a constant: any change is far
-        count = min(len(x), KEPT_ROWS, max(KEPT_NUMBERS // flat.shape[1], 10))
+        count = min(len(x), REACH_ROWS, max(REACH_NUMBERS // flat.shape[1], 10))
         chosen = np.unique(resample_indices(log_weights, count, rng=0))
         near = flat[chosen]
         gaps = _distances(near / scale, near / scale)
@@ -225,14 +218,14 @@ class Reach:
         spacing = float(np.quantile(gaps.min(1), 0.99)) if len(near) > 1 else 0.0
         return cls(len(x), freeze(flat.min(0)), freeze(flat.max(0)), freeze(scale), freeze(near), spacing)
 
-    def check(self, x_o: Array) -> str:
-        """A warning text when x_o (*event) or (r, *event) is far from all simulations; empty when it is not."""
+    def describe_far(self, x_o: Array) -> str:
+        """Return a warning when x_o (*event) or (r, *event) is far from all simulations, or an empty text."""
         table = x_o.reshape(-1, len(self.low))
         beyond = np.maximum(np.maximum(self.low - table, table - self.high), 0) / self.scale
         worst = beyond.max(0)
-        outside = np.flatnonzero(worst > BEYOND)
+        outside = np.flatnonzero(worst > MAX_BEYOND_SD)
         nearest = float(_distances(table / self.scale, self.near / self.scale).min(1).max())
-        if not len(outside) and nearest <= LONELY * self.spacing:
+        if not len(outside) and nearest <= MAX_SPACINGS * self.spacing:
             return ""
         which = ", ".join(str(i) for i in outside[np.argsort(-worst[outside])][:5])
         where = (
@@ -242,15 +235,14 @@ class Reach:
             else f"between the {self.n} simulations"
         )
         return (
-            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd"
-            " (99 % of the simulations have a"
-            f" neighbour within {self.spacing:.3g} sd): the model may be wrong, and the posterior is an extrapolation"
+            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd (99 % of the simulations"
+            f" have a neighbour within {self.spacing:.3g} sd): the model may be wrong, and the posterior extrapolates"
         )
 
 
-def warn_far(reach: Reach, x_o: Array) -> None:
+def warn_if_far(reach: Reach, x_o: Array) -> None:
     """Warn (far-observation) when the observation is far from all simulations."""
-    message = reach.check(x_o)
+    message = reach.describe_far(x_o)
     if message:
         warn(message, stacklevel=4)
 

@@ -3,8 +3,8 @@
     pointwise   W_i ∝ w_i exp(l_i), w = prior/proposal: importance sampling on the drawn parameters themselves
     surrogate   prior(theta) exp(l(theta)), with l a smooth fit to the l_i, sampled by emcee
 
-The pointwise way adds no approximation but needs drawn parameters where the posterior is (`ess` tells); the
-surrogate fills the gaps and smooths the noise. Weights enter the first way only: each l_i stands on its own.
+The pointwise way adds no approximation but needs drawn parameters where the posterior is (`ess` counts them); the
+surrogate fills the gaps and smooths the noise. Weights enter the first way only: each l_i is an estimate of its own.
 """
 
 from __future__ import annotations
@@ -32,11 +32,18 @@ from thrifty.weights import covariance
 
 How = Literal["pointwise", "surrogate", "regression"]
 HOWS: tuple[How, ...] = ("pointwise", "surrogate", "regression")
-FEW = 30  # effective draws below which the pointwise answer is not to be trusted
+MIN_POINTWISE_ESS = 30  # effective draws; with fewer, the pointwise answer cannot be trusted
+MAX_LOG_WEIGHT_GAP = 60  # parameters with less than e^-60 of the largest weight are left out
+EVIDENCE_DRAWS = 20_000
 
 
 class LogLikelihood(Protocol):
     """A log-likelihood estimate from runs: (x (n, m, d), x_o (r, d)) -> (n,)."""
+
+    @property
+    def kind(self) -> str:
+        """Name of its posterior in saved files."""
+        ...
 
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Log-likelihood of all r observations at each of n parameters."""
@@ -48,30 +55,42 @@ class LogLikelihood(Protocol):
 
 
 def check_how(how: str) -> None:
-    """Refuse an unknown way."""
+    """Refuse an unknown way to make a posterior of a likelihood."""
     if how not in HOWS:
         raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="bad-setting")
 
 
-def realisations(simulations: Simulations, m: int | None) -> tuple[Simulations, Array]:
-    """The valid runs and their outputs as (n, m, d); m reads the first axis of x as realisations."""
+def make_posterior(
+    simulations: Simulations,
+    prior: Prior,
+    m: int | None,
+    how: How,
+    make_likelihood: Callable[[Simulations, Array], LogLikelihood],
+) -> LikelihoodPosterior:
+    """Bind a likelihood, made from the valid runs and their outputs (n, m, d), to a table with m runs per parameter.
+
+    Where m is passed, the first axis of x may be the realisations.
+    """
     valid = simulations.valid()
     if len(valid) == 0:
         raise DataError(f"none of {len(simulations)} simulations is valid", code="too-few-runs")
     if (mass := simulations.failed_mass) > 0.01:
         warn(f"{mass:.1%} of prior mass failed: the posterior is conditional on finishing")
-    if simulations.m > 1 or (m is not None and valid.x.ndim >= 3 and valid.x.shape[1] == m):
-        x = valid.x
-    else:
+    x = valid.x
+    if simulations.m == 1 and not (m is not None and x.ndim >= 3 and x.shape[1] == m):
         raise DataError(
-            f"the simulations have one run per parameter (x has shape {valid.x.shape});"
+            f"the simulations have one run per parameter (x has shape {x.shape});"
             f" this method needs {'several' if m is None else m}",
             code="too-few-runs",
             fix="th.simulate(simulator, draws, m=50)",
         )
     if m is not None and x.shape[1] != m:
         raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="too-few-runs")
-    return valid, x.reshape(*x.shape[:2], -1)
+    if valid.dim != prior.dim:
+        raise DataError(f"simulations have {valid.dim} parameters, the prior has {prior.dim}", code="wrong-prior")
+    runs = x.reshape(*x.shape[:2], -1)
+    likelihood, names = make_likelihood(valid, runs), valid.names or prior.names
+    return LikelihoodPosterior(prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names)
 
 
 @dataclass(frozen=True)
@@ -86,7 +105,6 @@ class LikelihoodPosterior:
         likelihood: How runs become a log-likelihood.
         how: "pointwise", "surrogate" (quadratic and Gaussian process) or "regression" (quadratic alone).
         event: Shape of one observation.
-        kind: Name in saved files.
     """
 
     prior: Prior
@@ -96,18 +114,17 @@ class LikelihoodPosterior:
     likelihood: LogLikelihood
     how: How
     event: tuple[int, ...]
-    kind: str
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
 
     def log_likelihood(self, x_o: npt.ArrayLike) -> Array:
-        """The estimate at each drawn parameter (n,), for one observation or several independent ones."""
+        """Estimate at each drawn parameter (n,), for one observation or several independent ones."""
         return self.likelihood(self.x, self._observations(x_o))
 
     def weighted(self, x_o: npt.ArrayLike) -> WeightedPosterior:
-        """The pointwise posterior: drawn parameters with weights prior/proposal × likelihood."""
+        """Return the pointwise posterior: drawn parameters with weights prior/proposal × likelihood."""
         observations = self._observations(x_o)
         low, high = self.prior.bounds
         total = self.log_weights + self.likelihood(self.x, observations)
@@ -115,20 +132,20 @@ class LikelihoodPosterior:
             raise InferenceError(
                 f"the likelihood of the observation is zero at all {len(total)} drawn parameters",
                 code="far-observation",
-                why="there is nothing to make a posterior of",
+                why="no parameter has any weight",
                 fix="check x_o; draw more parameters; or use a likelihood with heavier tails (not unbiased=True)",
             )
-        keep = total > total.max() - 60  # the rest adds less than e^-60 of the weight
+        keep = total > total.max() - MAX_LOG_WEIGHT_GAP
         index = np.flatnonzero(keep)
         return WeightedPosterior(self.theta[keep], total[keep], observations, low, high, self.names, None, index)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
-        """The smooth log-likelihood theta (k, p) -> (k,)."""
+        """Fit the smooth log-likelihood theta (k, p) -> (k,)."""
         values = self.log_likelihood(x_o)
         return fit_surrogate(self.theta, values, BoxTransform.of(self.prior), process=self.how != "regression")
 
     def chains(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Chains:
-        """Draws from the surrogate posterior with their ESS and R-hat."""
+        """Draw from the surrogate posterior, with ESS and R-hat."""
         return sample_posterior(self.surrogate(x_o), self.prior, n, rng=np.random.default_rng(seed))
 
     def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
@@ -136,7 +153,7 @@ class LikelihoodPosterior:
         if self.how != "pointwise":
             return self.chains(n, x_o, seed=seed).samples
         post = self.weighted(x_o)
-        if post.ess < FEW:
+        if post.ess < MIN_POINTWISE_ESS:
             warn(
                 f"[few-effective-runs] the drawn parameters count as {post.ess:.0f} posterior draws;"
                 ' how="surrogate" fills the gaps, more parameters near the posterior would too',
@@ -160,14 +177,14 @@ class LikelihoodPosterior:
         return out
 
     def _log_evidence(self, likelihood: Callable[[Array], Array]) -> float:
-        """Log integral of prior × likelihood: importance sampling from a Student t round emcee draws, over z."""
+        """Log integral of prior × likelihood: importance sampling from a Student t around emcee draws, over z."""
         rng = np.random.default_rng(20_250_505)  # a constant of the posterior: the same in every call
         box = BoxTransform.of(self.prior)
         z = box.to_unconstrained(sample_posterior(likelihood, self.prior, 1_000, rng=rng, quiet=True).samples)
         p, freedom = z.shape[1], 5.0
         centre = z.mean(0)
         root = np.linalg.cholesky(1.5 * covariance(z, np.zeros(len(z))) + 1e-12 * np.eye(p))
-        u = rng.standard_normal((20_000, p)) / np.sqrt(rng.chisquare(freedom, (20_000, 1)) / freedom)
+        u = rng.standard_normal((EVIDENCE_DRAWS, p)) / np.sqrt(rng.chisquare(freedom, (EVIDENCE_DRAWS, 1)) / freedom)
         points = centre + u @ root.T
         from scipy.special import gammaln, logsumexp
 
@@ -191,7 +208,7 @@ class LikelihoodPosterior:
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {
-            "kind": self.kind,
+            "kind": self.likelihood.kind,
             "names": list(self.names),
             "how": self.how,
             "event": list(self.event),
@@ -200,22 +217,13 @@ class LikelihoodPosterior:
         }
         return recipe, {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}
 
-
-def from_parts(
-    recipe: Recipe, arrays: Arrays, prior: Prior, make_likelihood: Callable[[Array, Array], LogLikelihood]
-) -> LikelihoodPosterior:
-    """Rebuild a posterior from what `to_parts` returned; `make_likelihood` takes theta (n, p) and the runs x."""
-    theta, x, log_weights = (freeze(arrays[label]) for label in ("theta", "x", "log_weights"))
-    if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
-        raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file")
-    return LikelihoodPosterior(
-        prior=prior,
-        theta=theta,
-        x=x,
-        log_weights=log_weights,
-        likelihood=make_likelihood(theta, x),
-        how=recipe["how"],
-        event=tuple(int(e) for e in recipe["event"]),
-        kind=recipe["kind"],
-        names=tuple(recipe["names"]),
-    )
+    @classmethod
+    def from_parts(
+        cls, recipe: Recipe, arrays: Arrays, prior: Prior, make_likelihood: Callable[[Array, Array], LogLikelihood]
+    ) -> LikelihoodPosterior:
+        """Rebuild the posterior from what `to_parts` returned; the likelihood is made from theta and the runs x."""
+        theta, x, log_weights = (freeze(arrays[label]) for label in ("theta", "x", "log_weights"))
+        if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
+            raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} disagree", code="bad-file")
+        event, names = tuple(int(e) for e in recipe["event"]), tuple(recipe["names"])
+        return cls(prior, theta, x, log_weights, make_likelihood(theta, x), recipe["how"], event, names)

@@ -1,21 +1,19 @@
-"""Sampling an unnormalised posterior: emcee over all walkers at once, started from a prior resample.
+"""Sampling of an unnormalised posterior: emcee over all walkers at once, started from a prior resample.
 
     target(theta) ∝ prior(theta) · exp(log_likelihood(theta))
 
-Three steps, each vectorised (large batches are what makes a network cheap to evaluate):
+Three steps, each vectorised (large batches make a network cheap to evaluate):
 
 1. prior draws are resampled by likelihood; where that would leave few distinct points (sharp likelihoods,
-   many parameters) the likelihood is switched on in steps, each keeping half of the particles effective,
+   many parameters) the power of the likelihood is raised in steps, each keeping half of the particles effective,
    with random-walk moves in between (adaptive tempering, Del Moral et al. 2006);
 2. emcee (Foreman-Mackey et al. 2013) moves all walkers over z, the parameters without bounds (`BoxTransform`);
-3. steps are added until every walker has forgotten where it began, twice over, and the draws wanted are effective.
+3. steps are added until the walkers' places no longer depend on their start, twice in a row, and the draws wanted are
+   effective (`mcmc_checks`).
 
 Many walkers and few steps: a thousand walkers that start from the posterior are nearly as many draws, and a network
-takes a thousand rows for the price of a hundred. R-hat compares groups of walkers and halves of the chain, as suits
-many short chains; autocorrelation is taken about the mean of all walkers, so that stuck walkers lower the ESS instead
-of hiding. Draws are taken from all walkers alike: of a thinned chain ordered by step only a few would come.
-Walkers on separate peaks keep the masses that the start gave them; how far those can be trusted is told by the family
-of each walker, the first particle it descends from (`family_size`).
+evaluates a thousand rows in the time of a hundred. Draws are taken from all walkers alike: a thinned chain ordered by
+step would use only a few of them.
 """
 
 from __future__ import annotations
@@ -28,47 +26,40 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import InferenceError, warn
+from thrifty.inference.mcmc_checks import correlate_places, effective_size, family_size, nested_rhat
+from thrifty.inference.posterior_draws import Sampled
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, resample_indices
 
 LogDensity = Callable[[Array], Array]
 
-POOL = 4_000  # prior draws for the start, four for each walker: one network call; tempering where they are too few
-WALKERS = 1_000
-BLOCK = 10  # steps between looks: two parameters need 10 to 20 in all, ten parameters some hundreds
+START_DRAWS = 4_000  # from the prior, four for each walker: one network call; tempering where they are too few
+DEFAULT_WALKERS = 1_000
+STEPS_PER_CHECK = 10  # two parameters need 10 to 20 steps in all, ten parameters some hundreds
 MAX_STEPS = 2_000  # 1,000 walkers x 2,000 steps: an hour-long likelihood should not hide in here
-FORGOTTEN = 0.5  # correlation of the walkers' places at both ends of a chain that is long enough to show a drift
-PATIENCE = 200  # steps after which forgetting is given up: walkers on separate peaks remember for ever
-GROUPS = 4  # groups of walkers compared by R-hat
-GOOD_RHAT = 1.01  # Vehtari et al. 2021; what steps are added for
-POOR_RHAT, POOR_ESS = 1.05, 100.0  # what is warned of: the usual bound, and 100 effective draws per quantity
+MAX_MEMORY = 0.5  # correlation of the walkers' places at both ends of a chain that is long enough to show a drift
+MAX_MEMORY_STEPS = 200  # then the start is no longer waited for: walkers on separate peaks never forget it
+TARGET_RHAT = 1.01  # Vehtari et al. 2021; steps are added until it is reached
+MAX_RHAT, MIN_ESS = 1.05, 100.0  # warn beyond: the usual bound, and 100 effective draws per quantity
 
 
 @dataclass(frozen=True)
-class Chains:
-    """Draws from an unnormalised posterior, and how far to trust them.
+class Chains(Sampled):
+    """Draws from all walkers, thinned evenly; `ess` is that of the whole chain.
 
     Attributes:
-        samples: Draws (n, p), thinned evenly from all walkers.
-        ess: Effective sample size (p,) of the whole chain the draws were taken from.
-        rhat: Convergence ratio (p,): 1 is perfect, above 1.05 poor.
-        acceptance: Mean share of accepted moves.
         steps: Steps of each walker that were kept.
-        best: The highest-density point met, (p,).
+        best: The point of highest density in the chain (p,).
     """
 
-    samples: Array
-    ess: Array
-    rhat: Array
-    acceptance: float
     steps: int
     best: Array
 
     @property
     def poor(self) -> bool:
         """True when the draws should not be trusted."""
-        return bool(self.rhat.max() > POOR_RHAT or self.ess.min() < min(POOR_ESS, len(self.samples)))
+        return bool(self.rhat.max() > MAX_RHAT or self.ess.min() < min(MIN_ESS, len(self.samples)))
 
 
 def sample_posterior(
@@ -91,7 +82,7 @@ def sample_posterior(
         rng: Source of all randomness.
         walkers: Number of walkers; by default 1,000 or 10 per parameter, whichever is more.
         max_steps: Limit on the steps of each walker.
-        start: A point (p,) to start all walkers round, such as the maximum; by default a prior resample.
+        start: A point (p,) to start all walkers around, such as the maximum; by default a prior resample.
         quiet: No warning when the chains are poor.
 
     Raises:
@@ -105,21 +96,21 @@ def sample_posterior(
         ((1000, 1), True, False)
     """
     box = BoxTransform.of(prior)
-    walkers = max(WALKERS, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
+    walkers = max(DEFAULT_WALKERS, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
     walkers += walkers % 2
 
     def log_prior(z: Array) -> Array:
-        return _clean(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z))
+        return _replace_nan(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z))
 
     def likelihood(z: Array) -> Array:
-        return _clean(log_likelihood(box.to_bounded(z)))
+        return _replace_nan(log_likelihood(box.to_bounded(z)))
 
     def density(z: Array) -> Array:
         return log_prior(z) + likelihood(z)
 
-    z = box.to_unconstrained(prior.sample(max(POOL, 4 * walkers), rng))
+    z = box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng))
     if start is None:
-        first, family = _start(likelihood, log_prior, z, walkers, rng)
+        first, family = _start_walkers(likelihood, log_prior, z, walkers, rng)
     else:  # tempered from a ball of a hundredth of the prior's spread: it may be far wider or narrower than the peak
         middle, spread = box.to_unconstrained(start[None]), 0.01 * z.std(0)
 
@@ -127,36 +118,30 @@ def sample_posterior(
             return -0.5 * np.square((z - middle) / spread).sum(1)
 
         near = middle + spread * rng.standard_normal(z.shape)
-        first, family = _start(lambda z: density(z) - ball(z), ball, near, walkers, rng)
-    chain, log_density, acceptance = _run(
-        density,
-        first,
-        family,
-        want=n,
-        max_steps=max_steps,
-        rng=rng,
-    )
-    chosen = rng.permutation(evenly(len(chain), chain.shape[1], n))
+        first, family = _start_walkers(lambda z: density(z) - ball(z), ball, near, walkers, rng)
+    chain, log_density, acceptance = _run_walkers(density, first, family, want=n, max_steps=max_steps, rng=rng)
+    chosen = rng.permutation(choose_evenly(len(chain), chain.shape[1], n))
     flat = chain.reshape(-1, prior.dim)
     height = log_density.reshape(-1) - box.log_jacobian(flat)
     chains = Chains(
         samples=box.to_bounded(flat[chosen]),
+        acceptance=acceptance,
+        local_ess=1.0,
         ess=np.minimum(effective_size(chain), family_size(chain, family)),
         rhat=nested_rhat(chain),
-        acceptance=acceptance,
         steps=len(chain),
         best=box.to_bounded(flat[[int(np.argmax(height))]])[0],
     )
     if chains.poor and not quiet:
         warn(
             f"posterior sampling has not converged: effective sample size {chains.ess.min():.0f} for {n} draws,"
-            f" R-hat {chains.rhat.max():.2f} (wanted below {POOR_RHAT}), acceptance {acceptance:.2f}."
+            f" R-hat {chains.rhat.max():.2f} (wanted below {MAX_RHAT}), acceptance {acceptance:.2f}."
             f" More steps (max_steps={4 * max_steps}) or walkers (walkers={2 * walkers}) may help"
         )
     return chains
 
 
-def _clean(values: Array) -> Array:
+def _replace_nan(values: Array) -> Array:
     return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
 
 
@@ -166,10 +151,10 @@ class _Particles(NamedTuple):
     base: Array  # log prior over z
 
 
-def _start(
+def _start_walkers(
     likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int, rng: np.random.Generator
 ) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Walkers from prior × likelihood^power, the power raised to 1 while half stay effective, and their families."""
+    """Place walkers by prior × likelihood^power, the power raised to 1 in steps; return them and their families."""
     value, base = likelihood(z), log_prior(z)
     particles = _Particles(z, value, base)
     if not (np.isfinite(value) & np.isfinite(base)).any():
@@ -177,7 +162,7 @@ def _start(
             f"the likelihood is zero or NaN at all {len(z)} prior draws",
             code="far-observation",
             why="there is no point to start from",
-            fix="check the observation and the density with log_prob at a parameter you believe in",
+            fix="check the observation; call log_prob at a parameter that should fit it",
         )
     power, family = 0.0, np.arange(len(z))
     for _ in range(400):  # each turn halves the effective particles: 1e-12 of ten parameters' prior takes as many
@@ -186,7 +171,7 @@ def _start(
         particles, power, family = _Particles(*(column[keep] for column in particles)), step, family[keep]
         if power == 1.0 and len(np.unique(keep)) >= 2 * walkers:
             break  # the plain resample was rich enough
-        particles = _shake(particles, power, z.std(0), likelihood=likelihood, log_prior=log_prior, rng=rng)
+        particles = _move(particles, power, z.std(0), likelihood=likelihood, log_prior=log_prior, rng=rng)
         if power == 1.0:
             break
     chosen = rng.choice(len(z), walkers, replace=False)
@@ -194,7 +179,7 @@ def _start(
 
 
 def _next_power(value: Array, power: float) -> float:
-    """The largest power, at most 1, that leaves half of the finite particles effective."""
+    """Find the largest power, at most 1, that leaves half of the finite particles effective."""
     finite = value[np.isfinite(value)]
     low, high = power, 1.0
     if ess((high - low) * finite) >= 0.5 * len(finite):
@@ -205,7 +190,7 @@ def _next_power(value: Array, power: float) -> float:
     return low if low > power else high
 
 
-def _shake(
+def _move(
     particles: _Particles,
     power: float,
     unit: Array,
@@ -214,7 +199,7 @@ def _shake(
     log_prior: LogDensity,
     rng: np.random.Generator,
 ) -> _Particles:
-    """Random-walk Metropolis moves of every particle, with the particles' own covariance; unit: first spread (p,)."""
+    """Move every particle by random-walk Metropolis with the particles' own covariance; unit: first spread (p,)."""
     z, value, base = particles
     p = z.shape[1]
     spread = np.atleast_2d(np.cov(z.T))
@@ -234,7 +219,7 @@ def _shake(
     return _Particles(z, value, base)
 
 
-def _run(
+def _run_walkers(
     log_density: LogDensity,
     start: Array,
     family: npt.NDArray[np.intp],
@@ -243,41 +228,44 @@ def _run(
     max_steps: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array, float]:
-    """Chain (steps, walkers, p), its log density (steps, walkers) and the acceptance; the way there is dropped."""
+    """Return the chain (steps, walkers, p) after a warm-up, its log density (steps, walkers) and the acceptance."""
     import emcee
 
     moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.StretchMove(), 0.3)]  # differential moves scale to 10 parameters
     walkers, p = start.shape
     sampler = emcee.EnsembleSampler(walkers, p, log_density, vectorize=True, moves=moves)
     sampler.random_state = np.random.RandomState(int(rng.integers(2**32))).get_state()
-    patience, look, before = min(PATIENCE, max_steps), PATIENCE, 0.0
-    state, way = sampler.run_mcmc(start, BLOCK, skip_initial_state_check=True), BLOCK
-    while way < patience and memory(start, np.asarray(sampler.get_chain())[-1]) > FORGOTTEN:
-        state, way = sampler.run_mcmc(state, BLOCK, skip_initial_state_check=True), way + BLOCK
+    patience, next_look, before = min(MAX_MEMORY_STEPS, max_steps), MAX_MEMORY_STEPS, 0.0
+    state, warm_up = sampler.run_mcmc(start, STEPS_PER_CHECK, skip_initial_state_check=True), STEPS_PER_CHECK
+    while warm_up < patience and correlate_places(start, np.asarray(sampler.get_chain())[-1]) > MAX_MEMORY:
+        state, warm_up = (
+            sampler.run_mcmc(state, STEPS_PER_CHECK, skip_initial_state_check=True),
+            warm_up + STEPS_PER_CHECK,
+        )
     sampler.reset()
     least = -(-want // walkers)
-    goal = max(2 * POOR_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws
+    goal = max(2 * MIN_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws
     while True:
-        done = sampler.iteration  # a look costs as much as the chain is long: fewer of them at a long one
-        state = sampler.run_mcmc(state, max(BLOCK, done // 8, least - done), skip_initial_state_check=True)
+        done = sampler.iteration  # the checks cost as much as the chain is long: make fewer of them on a long one
+        state = sampler.run_mcmc(state, max(STEPS_PER_CHECK, done // 8, least - done), skip_initial_state_check=True)
         chain, steps = np.asarray(sampler.get_chain()), sampler.iteration
         effective = min(effective_size(chain).min(), family_size(chain, family).min())
-        mixed = steps >= patience or memory(chain[0], chain[-1]) < FORGOTTEN
-        good = mixed and nested_rhat(chain).max() < GOOD_RHAT
+        mixed = steps >= patience or correlate_places(chain[0], chain[-1]) < MAX_MEMORY
+        good = mixed and nested_rhat(chain).max() < TARGET_RHAT
         stuck = False
-        if steps >= look:  # twice as many steps and no more effective draws: nothing is left to gain
-            stuck, look, before = effective < 1.3 * before, 2 * steps, effective
+        if steps >= next_look:  # twice as many steps and no more effective draws: nothing is left to gain
+            stuck, next_look, before = effective < 1.3 * before, 2 * steps, effective
         if (good and (effective >= goal or stuck)) or steps >= max_steps:
             return chain, np.asarray(sampler.get_log_prob()), float(np.mean(sampler.acceptance_fraction))
 
 
-def evenly(steps: int, walkers: int, n: int) -> npt.NDArray[np.int64]:
-    """Rows (n,) of a flattened chain (steps * walkers), spread over all walkers alike and over the steps.
+def choose_evenly(steps: int, walkers: int, n: int) -> npt.NDArray[np.int64]:
+    """Choose rows (n,) of a flattened chain (steps * walkers), spread over all walkers alike and over the steps.
 
-    Spaced evenly by walker: spaced by step, the same few walkers would come every time.
+    Rows are spaced evenly by walker: spaced by step, the same few walkers would come every time.
 
     Example:
-        >>> rows = evenly(50, 100, 200)
+        >>> rows = choose_evenly(50, 100, 200)
         >>> np.unique(np.bincount(rows % 100)).tolist(), int((rows // 100).min()), int((rows // 100).max())
         ([2], 0, 49)
     """
@@ -285,21 +273,8 @@ def evenly(steps: int, walkers: int, n: int) -> npt.NDArray[np.int64]:
     return step * walkers + walker
 
 
-def memory(before: Array, after: Array) -> float:
-    """The largest correlation, over parameters, of the walkers' places (walkers, p) at two times.
-
-    Example:
-        >>> places = np.random.default_rng(0).standard_normal((1000, 2))
-        >>> memory(places, places) > 0.999, memory(places, places[::-1]) < 0.2
-        (True, True)
-    """
-    a, b = (places - places.mean(0) for places in (before, after))
-    scale = np.sqrt((a**2).sum(0) * (b**2).sum(0))
-    return float(((a * b).sum(0) / np.where(scale > 0, scale, 1.0)).max())
-
-
 def log_evidence(log_likelihood: LogDensity, prior: Prior, *, rng: np.random.Generator) -> float:
-    """Log of the integral of prior × likelihood, by importance sampling from a wide t round the posterior.
+    """Estimate log of the integral of prior × likelihood, by importance sampling from a wide t around the posterior.
 
     A fifth of the draws come from the prior, so that the weights are bounded by 5 times the likelihood.
 
@@ -315,73 +290,12 @@ def log_evidence(log_likelihood: LogDensity, prior: Prior, *, rng: np.random.Gen
     z = box.to_unconstrained(chains.samples)
     cover: Any = 1.5 * np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(prior.dim)
     wide = stats.multivariate_t(z.mean(0), shape=cover, df=5)
-    count = 4 * POOL
+    count = 4 * START_DRAWS
     local = np.atleast_2d(wide.rvs(count, random_state=rng)).reshape(count, prior.dim)
     draws = np.vstack([local, box.to_unconstrained(prior.sample(count // 4, rng))])
     theta = box.to_bounded(draws)
-    log_prior = _clean(prior.log_prob(theta) + box.log_jacobian(draws))
+    log_prior = _replace_nan(prior.log_prob(theta) + box.log_jacobian(draws))
     mixture = np.logaddexp(np.log(0.8) + wide.logpdf(draws), np.log(0.2) + log_prior)
-    log_ratio = log_prior + _clean(log_likelihood(theta)) - mixture
+    log_ratio = log_prior + _replace_nan(log_likelihood(theta)) - mixture
     top = log_ratio.max()
     return float(top + np.log(np.mean(np.exp(log_ratio - top))))
-
-
-def effective_size(chain: Array) -> Array:
-    """Effective draws (p,) in a chain (steps, walkers, p): steps × walkers / autocorrelation time.
-
-    Example:
-        >>> chain = np.random.default_rng(0).standard_normal((500, 20, 1))
-        >>> bool(0.7 < effective_size(chain)[0] / 10_000 < 1.3)
-        True
-    """
-    steps, walkers, p = chain.shape
-    centred = chain - chain.mean((0, 1))
-    size = 2 * steps
-    transform = np.fft.rfft(centred, size, axis=0)
-    correlation = np.fft.irfft(transform * transform.conj(), size, axis=0)[:steps].mean(1)
-    correlation /= np.arange(steps, 0, -1)[:, None]
-    out = np.empty(p)
-    for i in range(p):
-        if correlation[0, i] <= 0:
-            out[i] = 1.0
-            continue
-        times = 2 * np.cumsum(correlation[:, i] / correlation[0, i]) - 1
-        window = np.flatnonzero(np.arange(steps) >= 5 * times)  # Sokal 1997
-        out[i] = steps * walkers / max(times[window[0]] if len(window) else max(times.max(), steps), 1.0)
-    return out
-
-
-def family_size(chain: Array, family: npt.NDArray[np.intp]) -> Array:
-    """Effective draws (p,) in a chain (steps, walkers, p) whose walkers come in families (Lee and Whiteley 2018).
-
-    The variance of the mean is that of the sums over families: walkers that forgot where they began count each, those
-    that sit where their first particle put them count together.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> family, free = np.arange(1000) % 20, rng.standard_normal((1, 1000, 1))
-        >>> bound = rng.standard_normal(20)[None, family, None]
-        >>> bool(family_size(free, family)[0] > 400), bool(family_size(bound, family)[0] < 40)
-        (True, True)
-    """
-    off = chain.mean(0) - chain.mean((0, 1))
-    sums = np.zeros((int(family.max()) + 1, chain.shape[2]))
-    np.add.at(sums, family, off)
-    scatter = np.square(sums).sum(0) / len(family) ** 2
-    variance = chain.var((0, 1))
-    few = len(np.unique(family)) < 2  # one family tells nothing about another
-    return np.where((scatter > 0) & ~np.bool_(few), variance / np.where(scatter > 0, scatter, 1.0), np.inf)
-
-
-def nested_rhat(chain: Array) -> Array:
-    """R-hat (p,) over groups of walkers and halves of the chain (Margossian et al. 2022), chain (steps, walkers, p)."""
-    steps, walkers, p = chain.shape
-    half = steps // 2
-    parts = [
-        part.reshape(-1, p)
-        for piece in (chain[:half], chain[half : 2 * half])
-        for part in np.array_split(piece, min(GROUPS, walkers // 2), axis=1)
-    ]
-    within = np.mean([part.var(0, ddof=1) for part in parts], axis=0)
-    between = np.var([part.mean(0) for part in parts], axis=0, ddof=1)
-    return np.where(within > 0, np.sqrt(1 + between / np.where(within > 0, within, 1.0)), np.inf)

@@ -7,21 +7,19 @@ With F the m simulated draws at one parameter and G the m_o observed ones (both 
     Wasserstein   d   = integral of |F^-1(u) - G^-1(u)| du      (one variable)
 
 All are V-statistics, so never negative; d = 0 exactly when the two samples agree. The variables are divided by a
-prior-weighted robust spread, one scale for every proposal, like the distances on statistics.
+prior-weighted robust spread, the same for every proposal, like the distances on statistics.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, chunks, robust_spread
+from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, PlainDistance, chunks, robust_spread
 from thrifty.types import Array, freeze
-
-_Kind = TypeVar("_Kind", "Energy", "MMD", "Wasserstein")
 
 
 def as_datasets(x: Array, name: str = "x") -> Array:
@@ -32,36 +30,44 @@ def as_datasets(x: Array, name: str = "x") -> Array:
     return x.reshape(*x.shape[:2], -1)
 
 
-def _fitted(distance: _Kind, x: Array, log_weights: Array) -> _Kind:
-    if distance.scale is not None:
-        return distance
-    first = as_datasets(x)[:, 0, :]  # one draw per parameter has the same prior-predictive spread as all m
-    spread = robust_spread(first, log_weights)
-    if not (spread > 0).any():
-        raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
-    return replace(distance, scale=freeze(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
+class _SampleDistance(PlainDistance):
+    """What the distances between data sets share: the scale of the variables, a field of each."""
 
+    scale: Array | None
+    datasets = True
 
-def _scaled(distance: Energy | MMD | Wasserstein, x: Array, x_o: Array) -> tuple[Array, Array, Array]:
-    if distance.scale is None:
-        raise ConfigError(
-            f"{type(distance).__name__} has no scale yet", code="bad-setting", fix="call fit(x, log_weights)"
-        )
-    x, observed = as_datasets(x), as_datasets(x_o[None], "x_o")[0]
-    if x.shape[2] != observed.shape[1] or x.shape[2] != len(distance.scale):
-        raise DataError(
-            f"observed data have {observed.shape[1]} variables, simulations have {x.shape[2]}", code="bad-observation"
-        )
-    return x, observed / distance.scale, distance.scale
+    def fit(self, x: Array, log_weights: Array) -> Self:
+        """Freeze the scale of the variables; a scale passed by hand is kept."""
+        if self.scale is not None:
+            return self
+        first = as_datasets(x)[:, 0, :]  # one draw per parameter has the same prior-predictive spread as all m
+        spread = robust_spread(first, log_weights)
+        if not (spread > 0).any():
+            raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
+        return replace(self, scale=freeze(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
+
+    def _read(self, x: Array, x_o: Array) -> tuple[Array, Array, Array]:
+        """Return the data sets (n, m, d), the scaled observed one (m_o, d) and the scale (d,)."""
+        if self.scale is None:
+            raise ConfigError(
+                f"{type(self).__name__} has no scale yet", code="bad-setting", fix="call fit(x, log_weights)"
+            )
+        x, observed = as_datasets(x), as_datasets(x_o[None], "x_o")[0]
+        if x.shape[2] != observed.shape[1] or x.shape[2] != len(self.scale):
+            raise DataError(
+                f"observed data have {observed.shape[1]} variables, simulations have {x.shape[2]}",
+                code="bad-observation",
+            )
+        return x, observed / self.scale, self.scale
 
 
 def _lengths(a: Array, b: Array) -> Array:
-    """Euclidean lengths |a_i - b_j| of (..., m, d) and (..., k, d)."""
+    """Return Euclidean lengths |a_i - b_j| of (..., m, d) and (..., k, d)."""
     return np.sqrt(squares(a, b))
 
 
 def squares(a: Array, b: Array) -> Array:
-    """Squared lengths |a_i - b_j|^2 of (..., m, d) and (..., k, d)."""
+    """Return squared lengths |a_i - b_j|^2 of (..., m, d) and (..., k, d)."""
     if a.shape[-1] == 1:
         return np.square(a - np.swapaxes(b, -1, -2))
     cross = a @ np.swapaxes(b, -1, -2)
@@ -70,13 +76,13 @@ def squares(a: Array, b: Array) -> Array:
 
 
 def _mean_gap(sorted_values: Array) -> Array:
-    """E|X - X'| over all m^2 pairs of each sorted row (n, m), in m log m instead of m^2."""
+    """Compute E|X - X'| over all m^2 pairs of each sorted row (n, m), in m log m instead of m^2."""
     m = sorted_values.shape[-1]
     return 2 * sorted_values @ (2 * np.arange(1, m + 1) - m - 1) / m**2
 
 
 @dataclass(frozen=True)
-class Energy:
+class Energy(_SampleDistance):
     """Energy distance (Székely and Rizzo 2013) between simulated and observed draws.
 
     Example:
@@ -86,15 +92,10 @@ class Energy:
     """
 
     scale: Array | None = None
-    datasets = True
-
-    def fit(self, x: Array, log_weights: Array) -> Energy:
-        """Freeze the scale of the variables."""
-        return _fitted(self, x, log_weights)
 
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Distance (n,) of data sets (n, m, d) from x_o (m_o, d)."""
-        x, observed, scale = _scaled(self, x, x_o)
+        x, observed, scale = self._read(x, x_o)
         one = self._one_variable if x.shape[2] == 1 else self._pairs
         pairs = 8 * x.shape[1] * max(x.shape[1], len(observed))
         out = np.empty(len(x))
@@ -117,13 +118,9 @@ class Energy:
         cross, own = _lengths(x, observed).mean((1, 2)), _lengths(x, x).mean((1, 2))
         return 2 * cross - own - _lengths(observed, observed).mean()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers that rebuild the distance."""
-        return {"name": "energy", "scale": None if self.scale is None else self.scale.tolist()}
-
 
 @dataclass(frozen=True)
-class MMD:
+class MMD(_SampleDistance):
     """Maximum mean discrepancy with a Gaussian kernel between simulated and observed draws.
 
     Args:
@@ -137,19 +134,14 @@ class MMD:
 
     lengthscale: float | None = None
     scale: Array | None = None
-    datasets = True
 
     def __post_init__(self) -> None:
         if self.lengthscale is not None and not 0 < self.lengthscale < np.inf:
             raise ConfigError(f"lengthscale must be > 0, got {self.lengthscale}", code="bad-setting")
 
-    def fit(self, x: Array, log_weights: Array) -> MMD:
-        """Freeze the scale of the variables."""
-        return _fitted(self, x, log_weights)
-
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Distance (n,) of data sets (n, m, d) from x_o (m_o, d)."""
-        x, observed, scale = _scaled(self, x, x_o)
+        x, observed, scale = self._read(x, x_o)
         width = self.lengthscale or median_lengthscale(observed)
 
         def kernel(a: Array, b: Array) -> Array:
@@ -161,14 +153,9 @@ class MMD:
             out[part] = kernel(block, block) - 2 * kernel(block, observed)
         return np.sqrt(np.maximum(out + kernel(observed, observed), 0.0))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers that rebuild the distance."""
-        scale = None if self.scale is None else self.scale.tolist()
-        return {"name": "mmd", "scale": scale, "lengthscale": self.lengthscale}
-
 
 @dataclass(frozen=True)
-class Wasserstein:
+class Wasserstein(_SampleDistance):
     """Wasserstein-1 distance between simulated and observed draws of one variable.
 
     Example:
@@ -178,16 +165,15 @@ class Wasserstein:
     """
 
     scale: Array | None = None
-    datasets = True
 
-    def fit(self, x: Array, log_weights: Array) -> Wasserstein:
+    def fit(self, x: Array, log_weights: Array) -> Self:
         """Freeze the scale of the variable."""
         self._check(as_datasets(x).shape[2])
-        return _fitted(self, x, log_weights)
+        return super().fit(x, log_weights)
 
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Distance (n,) of data sets (n, m) from x_o (m_o,), of any two sizes."""
-        x, observed, scale = _scaled(self, x, x_o)
+        x, observed, scale = self._read(x, x_o)
         self._check(x.shape[2])
         m, k = x.shape[1], len(observed)
         levels = np.union1d(np.arange(m + 1) / m, np.arange(k + 1) / k)
@@ -208,13 +194,9 @@ class Wasserstein:
                 fix="use th.distances.Energy() or th.distances.MMD()",
             )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers that rebuild the distance."""
-        return {"name": "wasserstein", "scale": None if self.scale is None else self.scale.tolist()}
-
 
 def median_lengthscale(observed: Array) -> float:
-    """Median distance between the observed draws (m_o, d): the usual choice (Garreau et al. 2017)."""
+    """Return the median distance between observed draws (m_o, d): the usual choice (Garreau et al. 2017)."""
     upper = np.triu_indices(len(observed), 1)
     lengths = _lengths(observed, observed)[upper]
     middle = float(np.median(lengths)) if len(lengths) else 0.0

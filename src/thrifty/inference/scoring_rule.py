@@ -5,111 +5,43 @@
     energy   S = 2/m sum_j |x_j - y| - 1/(m(m-1)) sum_{j≠k} |x_j - x_k|
     kernel   S = 1/(m(m-1)) sum_{j≠k} k(x_j, x_k) - 2/m sum_j k(x_j, y),  k Gaussian
 
-from the m runs x_j at theta: unbiased estimates of proper scores. lambda is calibrated at x_o (see
-`learning_rate.py`) or given as `weight`.
-
-The learning rate of a scoring-rule posterior, calibrated at the observation.
-
-A generalised posterior with loss L = sum of scores is asymptotically N(theta_hat, (lambda J)^-1), J the curvature
-of the expected loss, while its minimiser theta_hat varies from data set to data set as J^-1 I J^-1, I the variance
-of the loss's gradient. lambda is chosen so that both carry the same information (Lyddon, Holmes and Walker 2019):
+from the m runs x_j at theta: unbiased estimates of proper scores. The learning rate lambda is passed as `weight` or
+calibrated at x_o. With loss L = sum of scores the posterior is asymptotically N(theta_hat, (lambda J)^-1), J the
+curvature of the expected loss, while its minimiser theta_hat varies from data set to data set as J^-1 I J^-1, I the
+variance of the loss's gradient. lambda makes both carry the same information (Lyddon, Holmes and Walker 2019):
 
     lambda = tr(J I^-1 J) / tr(J),   here in coordinates where J = 1:   lambda = mean eigenvalue of J^½ I^-1 J^½
 
-With one parameter this makes credible intervals honest confidence intervals: 1/(lambda J) = I/J^2. The gradient's
-variance comes from pseudo-observations: runs already made at the parameters nearest the best one, so that no new
-simulation is needed. Gradients and curvature are local quadratic regressions of the scores over theta.
+With one parameter, credible intervals then have the coverage of confidence intervals: 1/(lambda J) = I/J^2. The
+gradient's variance comes from pseudo-observations: runs already made at the parameters nearest the best one, so that
+no new simulation is needed. Gradients and curvature are local quadratic regressions of the scores over theta.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import InferenceError
-from thrifty.inference.surrogate import fit_quadratic, hessian_of, products
-from thrifty.types import Array
-
-if TYPE_CHECKING:
-    pass
-
-
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal
-
-from thrifty.errors import ConfigError, DataError
+from thrifty.errors import ConfigError, DataError, InferenceError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, from_parts, realisations
+from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.sample_distances import squares
+from thrifty.inference.surrogate import fit_quadratic, hessian_of, products
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks, robust_spread
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Prior
+from thrifty.types import Array, Prior
 from thrifty.weights import resample_indices
 
-Rows = npt.NDArray[np.intp]
-PSEUDO = 400  # pseudo-observations: the gradient's variance to 7 %
-SHARE = 0.15  # of the table that the local fits count as: noise averages out, and the score is still a parabola
-NEAREST = 20  # parameters they are taken from: near the best one, but not one whose noise rules
-
-
-def calibrated(score: SampleScore, z: Array, x: Array, x_o: Array, within: Array) -> float:
-    """Lambda at x_o (r, d), from the runs x (n, m, d) at z (n, p), parameters without bounds.
-
-    Raises:
-        InferenceError: too-few-runs, the score has no minimum that the runs can locate.
-    """
-    loss = (2 * score.across(x, x_o) - within[:, None]).sum(1)
-    quadratic = fit_quadratic(z, -loss, width=0.0, effective=SHARE * len(z))
-    best = _inside(quadratic.peak, z, quadratic.weights)
-    near = np.argsort(np.square((z - best) / quadratic.scale).sum(1))[:NEAREST]
-    used = quadratic.weights > 1e-3
-    pseudo, owner = _pseudo_observations(x, near)
-    values = 2 * _across_without_self(score, x[used], pseudo, owner, np.flatnonzero(used)) - within[used, None]
-    root = np.sqrt(quadratic.weights[used])[:, None]
-    design = products((z[used] - best) / quadratic.scale)
-    coefficients = np.linalg.lstsq(root * design, root * values, rcond=1e-10)[0]  # (terms, pseudo-observations)
-    p = z.shape[1]
-    curvature = hessian_of(coefficients.mean(1), p)
-    spread = np.atleast_2d(np.cov(coefficients[1 : 1 + p]))
-    values_j, vectors = np.linalg.eigh(curvature)
-    if values_j.min() <= 0 or np.linalg.eigvalsh(spread).min() <= 0:
-        raise InferenceError(
-            f"the score has no clear minimum near the observation (curvatures {np.round(values_j, 4).tolist()})",
-            code="too-few-runs",
-            why="the learning rate is calibrated by the curvature of the score there",
-            fix="give weight=..., more runs per parameter (m), or more parameters near the posterior",
-        )
-    half = (vectors / np.sqrt(values_j)) @ vectors.T
-    return float(np.mean(1 / np.linalg.eigvalsh(half @ spread @ half)))
-
-
-def _inside(peak: Array, z: Array, weights: Array) -> Array:
-    """The peak, kept within the runs that carry the fit."""
-    some = z[weights > 1e-3]
-    return np.clip(peak, some.min(0), some.max(0))
-
-
-def _pseudo_observations(x: Array, near: Rows) -> tuple[Array, Rows]:
-    """Some runs (k, d) at the nearest parameters, and the row each belongs to."""
-    each = min(x.shape[1], -(-PSEUDO // len(near)))
-    return x[near, :each].reshape(-1, x.shape[2]), np.repeat(near, each)
-
-
-def _across_without_self(score: SampleScore, x: Array, y: Array, owner: Rows, rows: Rows) -> Array:
-    """Mean pair values (n, k), a run's pair with itself left out where it is its own pseudo-observation."""
-    m = x.shape[1]
-    out = score.across(x, y)
-    own = 0.0 if score.kind == "energy" else -1.0
-    mine = rows[:, None] == owner[None]
-    return np.where(mine, (m * out - own) / (m - 1), out)
-
-
 Score = Literal["energy", "kernel"]
+Rows = npt.NDArray[np.intp]
+PSEUDO_OBSERVATIONS = 400  # the gradient's variance to 7 %
+LOCAL_FIT_SHARE = 0.15  # of the table; noise averages out, and the score is still a parabola
+NEAREST_PARAMETERS = 20  # that pseudo-observations come from: near the best one, but not one alone with its noise
 
 
 @dataclass(frozen=True)
@@ -152,15 +84,18 @@ class SampleScore:
         return 2 * self.across(x, y) - self.within(x)[:, None]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ScaledScore:
-    """-lambda times the summed score, as a log-likelihood; lambda calibrated at x_o unless given."""
+    """-lambda times the summed score, as a log-likelihood of one table; lambda calibrated at x_o unless passed."""
+
+    kind = "scoring-rule"
 
     score: SampleScore
     weight: float | None
     theta: Array
     box: BoxTransform
     within: Array
+    _rates: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     def __call__(self, x: Array, x_o: Array) -> Array:
         """Generalised log-likelihood (n,)."""
@@ -168,10 +103,13 @@ class ScaledScore:
         return -self.rate(x, x_o) * total
 
     def rate(self, x: Array, x_o: Array) -> float:
-        """The learning rate at x_o."""
+        """Return the learning rate at x_o, calibrated once: sampling and density must agree on it."""
         if self.weight is not None:
             return self.weight
-        return _cached_rate(_Key(self, x, x_o))
+        if (key := x_o.tobytes()) not in self._rates:
+            z = self.box.to_unconstrained(self.theta)
+            self._rates[key] = calibrate_rate(self.score, z, x, x_o, self.within)
+        return self._rates[key]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that rebuild it."""
@@ -179,24 +117,56 @@ class ScaledScore:
         return {"name": "scoring-rule", "weight": self.weight} | score
 
 
-class _Key:
-    """One calibration per (table, observation): sampling and density must agree on it, and it takes a while."""
+def calibrate_rate(score: SampleScore, z: Array, x: Array, x_o: Array, within: Array) -> float:
+    """Calibrate lambda at x_o (r, d), from the runs x (n, m, d) at z (n, p), parameters without bounds.
 
-    def __init__(self, scaled: ScaledScore, x: Array, x_o: Array) -> None:
-        self.scaled, self.x, self.x_o = scaled, x, x_o
-        self._id = (id(x), x_o.tobytes(), scaled.score.kind, scaled.score.lengthscale)
+    Raises:
+        InferenceError: too-few-runs, the score has no minimum that the runs can locate.
+    """
+    loss = (2 * score.across(x, x_o) - within[:, None]).sum(1)
+    quadratic = fit_quadratic(z, -loss, width=0.0, effective=LOCAL_FIT_SHARE * len(z))
+    best = _keep_inside(quadratic.peak, z, quadratic.weights)
+    near = np.argsort(np.square((z - best) / quadratic.scale).sum(1))[:NEAREST_PARAMETERS]
+    used = quadratic.weights > 1e-3
+    pseudo, owner = _choose_pseudo_observations(x, near)
+    values = 2 * _across_without_self(score, x[used], pseudo, owner, np.flatnonzero(used)) - within[used, None]
+    root = np.sqrt(quadratic.weights[used])[:, None]
+    design = products((z[used] - best) / quadratic.scale)
+    coefficients = np.linalg.lstsq(root * design, root * values, rcond=1e-10)[0]  # (terms, pseudo-observations)
+    p = z.shape[1]
+    curvature = hessian_of(coefficients.mean(1), p)
+    spread = np.atleast_2d(np.cov(coefficients[1 : 1 + p]))
+    values_j, vectors = np.linalg.eigh(curvature)
+    if values_j.min() <= 0 or np.linalg.eigvalsh(spread).min() <= 0:
+        raise InferenceError(
+            f"the score has no clear minimum near the observation (curvatures {np.round(values_j, 4).tolist()})",
+            code="too-few-runs",
+            why="the learning rate is calibrated by the curvature of the score there",
+            fix="pass weight=..., more runs per parameter (m), or more parameters near the posterior",
+        )
+    half = (vectors / np.sqrt(values_j)) @ vectors.T
+    return float(np.mean(1 / np.linalg.eigvalsh(half @ spread @ half)))
 
-    def __hash__(self) -> int:
-        return hash(self._id)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Key) and self._id == other._id and self.x is other.x
+def _keep_inside(peak: Array, z: Array, weights: Array) -> Array:
+    """Keep the peak within the runs that carry the fit."""
+    some = z[weights > 1e-3]
+    return np.clip(peak, some.min(0), some.max(0))
 
 
-@lru_cache(maxsize=8)
-def _cached_rate(key: _Key) -> float:
-    scaled = key.scaled
-    return calibrated(scaled.score, scaled.box.to_unconstrained(scaled.theta), key.x, key.x_o, scaled.within)
+def _choose_pseudo_observations(x: Array, near: Rows) -> tuple[Array, Rows]:
+    """Choose runs (k, d) at the nearest parameters; return them and the row of each."""
+    each = min(x.shape[1], -(-PSEUDO_OBSERVATIONS // len(near)))
+    return x[near, :each].reshape(-1, x.shape[2]), np.repeat(near, each)
+
+
+def _across_without_self(score: SampleScore, x: Array, y: Array, owner: Rows, rows: Rows) -> Array:
+    """Return mean pair values (n, k) without the pair of a run with itself as pseudo-observation."""
+    m = x.shape[1]
+    out = score.across(x, y)
+    own = 0.0 if score.kind == "energy" else -1.0
+    mine = rows[:, None] == owner[None]
+    return np.where(mine, (m * out - own) / (m - 1), out)
 
 
 @dataclass(frozen=True)
@@ -207,7 +177,7 @@ class ScoringRule:
         prior: The prior.
         score: "energy" or "kernel".
         weight: Learning rate lambda; calibrated at each x_o when left out.
-        how: "pointwise" (the default: each drawn parameter's score stands alone), "surrogate" or "regression".
+        how: "pointwise" (the default: each drawn parameter has its own score), "surrogate" or "regression".
         m: Runs per parameter; read from the table when left out.
 
     Example:
@@ -235,32 +205,21 @@ class ScoringRule:
             raise ConfigError(f"weight must be a positive number, got {self.weight}", code="bad-setting")
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
-        """Freeze scale and lengthscale from prior-weighted runs; `seed` is for uniformity."""
-        valid, x = realisations(simulations, self.m)
-        if valid.dim != self.prior.dim:
-            raise DataError(
-                f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
-            )
-        spread = robust_spread(x[:, 0], valid.log_weights)
-        if not (spread > 0).any():
-            raise DataError(f"all {len(spread)} variables are constant in all runs", code="constant-output")
-        scale = np.where(spread > 0, spread, np.inf)
-        score = SampleScore(self.score, scale, _lengthscale(x / scale, valid.log_weights))
-        return LikelihoodPosterior(
-            prior=self.prior,
-            theta=valid.theta,
-            x=x,
-            log_weights=valid.log_weights,
-            likelihood=ScaledScore(score, self.weight, valid.theta, BoxTransform.of(self.prior), score.within(x)),
-            how=self.how,
-            event=valid.x.shape[2:],
-            kind="scoring-rule",
-            names=valid.names or self.prior.names,
-        )
+        """Freeze scale and lengthscale from prior-weighted runs; `seed` has no effect."""
+
+        def make_likelihood(valid: Simulations, x: Array) -> ScaledScore:
+            spread = robust_spread(x[:, 0], valid.log_weights)
+            if not (spread > 0).any():
+                raise DataError(f"all {len(spread)} variables are constant in all runs", code="constant-output")
+            scale = np.where(spread > 0, spread, np.inf)
+            score = SampleScore(self.score, scale, _choose_lengthscale(x / scale, valid.log_weights))
+            return ScaledScore(score, self.weight, valid.theta, BoxTransform.of(self.prior), score.within(x))
+
+        return make_posterior(simulations, self.prior, self.m, self.how, make_likelihood)
 
 
-def _lengthscale(x: Array, log_weights: Array) -> float:
-    """Median over prior-weighted parameters of the median distance between two runs at one parameter."""
+def _choose_lengthscale(x: Array, log_weights: Array) -> float:
+    """Take the median over prior-weighted parameters of the median distance between two runs at one parameter."""
     some = resample_indices(log_weights, min(200, len(x)), rng=0)
     middle = [float(np.median(np.sqrt(squares(r, r))[np.triu_indices(len(r), 1)])) for r in x[some]]
     value = float(np.median(middle))
@@ -275,4 +234,4 @@ def load_scoring_rule(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> Lik
     def make_likelihood(theta: Array, x: Array) -> ScaledScore:
         return ScaledScore(score, settings["weight"], theta, BoxTransform.of(prior), score.within(x))
 
-    return from_parts(recipe, arrays, prior, make_likelihood)
+    return LikelihoodPosterior.from_parts(recipe, arrays, prior, make_likelihood)

@@ -1,11 +1,4 @@
-"""Bayesian synthetic likelihood on a cost-aware design.
-
-    l(theta) = log density of x_o under a model (Gaussian, shrunk, semi-parametric) of the m runs at theta
-
-The likelihood at each parameter stands on its own, so any proposal with full support will do: weights are needed
-only by the pointwise posterior, where they are prior/proposal × likelihood.
-
-Synthetic likelihoods: the density of the observed statistics under a model of the m runs at one parameter.
+"""Bayesian synthetic likelihood on a cost-aware design: a model of the m runs at theta gives the density of x_o.
 
     Gaussian         log N(s_o; mean, S)                            (Wood 2010; Price et al. 2018)
     unbiased         Ghurye and Olkin's unbiased estimator of that density
@@ -13,19 +6,20 @@ Synthetic likelihoods: the density of the observed statistics under a model of t
                      Schäfer and Strimmer's (2005) closed form, for m not much larger than the statistics' number
     SemiParametric   kernel density marginals joined by a Gaussian copula   (An, Nott and Drovandi 2020)
 
-Each is called as (x (n, m, d), x_o (d,)) -> log-likelihood (n,), all parameters at once.
+The likelihood at each parameter is an estimate of its own, so any proposal with full support will do: weights are
+needed only by the pointwise posterior, where they are prior/proposal × likelihood.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, from_parts, realisations
+from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -40,17 +34,43 @@ def _check_shrinkage(value: Shrinkage) -> None:
         raise ConfigError(f'shrinkage must lie in [0, 1] or be "auto", got {value!r}', code="bad-setting")
 
 
-def _check_runs(m: int, least: int, d: int, kind: str) -> None:
-    if m < least:
-        raise DataError(
-            f"{m} runs per theta for {d} statistics; the {kind} synthetic likelihood needs at least {least}",
-            code="too-few-runs",
-            fix=f'simulate with m = {least} or more, use fewer statistics, or shrinkage="auto"',
-        )
+@dataclass(frozen=True)
+class _Synthetic:
+    """What the likelihoods share: called as (x (n, m, d), x_o (d,)) -> log-likelihood (n,), all parameters at once."""
+
+    kind = "synthetic-likelihood"
+    name = ""
+
+    def __call__(self, x: Array, x_o: Array) -> Array:
+        """Log-likelihood (n,) of x_o (d,), or of independent observations (r, d), under the runs x (n, m, d)."""
+        if x_o.ndim == 2:
+            return np.sum([self(x, observation) for observation in x_o], axis=0)
+        m, d = x.shape[1:]
+        label, least = self._runs_needed(d)
+        if m < least:
+            raise DataError(
+                f"{m} runs per theta for {d} statistics; the {label} synthetic likelihood needs at least {least}",
+                code="too-few-runs",
+                fix=f'simulate with m = {least} or more, use fewer statistics, or shrinkage="auto"',
+            )
+        out = np.empty(len(x))
+        for part in chunks(len(x), 8 * m * d):
+            out[part] = self._evaluate(x[part], x_o)
+        return out
+
+    def _runs_needed(self, d: int) -> tuple[str, int]:
+        raise NotImplementedError
+
+    def _evaluate(self, x: Array, x_o: Array) -> Array:
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that rebuild the likelihood."""
+        return {"name": self.name, **asdict(self)}
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_Synthetic):
     """Gaussian synthetic likelihood.
 
     Args:
@@ -63,6 +83,7 @@ class Gaussian:
         True
     """
 
+    name = "gaussian"
     shrinkage: Shrinkage = 0.0
     unbiased: bool = False
 
@@ -73,37 +94,28 @@ class Gaussian:
                 "the unbiased estimate admits no shrinkage", code="conflicting-settings", fix="choose one of the two"
             )
 
-    def __call__(self, x: Array, x_o: Array) -> Array:
-        """Log-likelihood (n,) of x_o (d,) under the runs x (n, m, d)."""
-        m, d = x.shape[1:]
-        least = d + 4 if self.unbiased else (d + 2 if self.shrinkage == 0 else 3)
-        _check_runs(m, least, d, "unbiased Gaussian" if self.unbiased else "Gaussian")
-        out = np.empty(len(x))
-        for part in chunks(len(x), 8 * m * d):
-            out[part] = self._block(x[part], x_o)
-        return out
+    def _runs_needed(self, d: int) -> tuple[str, int]:
+        if self.unbiased:
+            return "unbiased Gaussian", d + 4
+        return "Gaussian", d + 2 if self.shrinkage == 0 else 3
 
-    def _block(self, x: Array, x_o: Array) -> Array:
+    def _evaluate(self, x: Array, x_o: Array) -> Array:
         m, d = x.shape[1:]
         mean = x.mean(1)
         centred = x - mean[:, None]
         covariance = np.swapaxes(centred, 1, 2) @ centred / (m - 1)
         if self.shrinkage != 0:
-            covariance = shrunk(centred, covariance, self.shrinkage)
+            covariance = shrink(centred, covariance, self.shrinkage)
         log_det, square = _log_det_and_square(covariance, x_o - mean)
         if not self.unbiased:
             return -0.5 * (d * _LOG_2PI + log_det + square)
         return _ghurye_olkin(log_det + d * np.log(m - 1), square / (m - 1), m, d)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that rebuild the likelihood."""
-        return {"name": "gaussian", "shrinkage": self.shrinkage, "unbiased": self.unbiased}
-
 
 def _log_det_and_square(covariance: Array, offset: Array) -> tuple[Array, Array]:
-    """Log determinant (n,) and offset' C^-1 offset (n,) of covariances (n, d, d); scaled by the variances first."""
+    """Return log |C| (n,) and offset' C^-1 offset (n,) of covariances C (n, d, d), computed from correlations."""
     sd = np.sqrt(np.einsum("nii->ni", covariance))
-    sd = np.where(sd > 0, sd, 1e-150)  # a statistic that never varies at this theta: impossible unless hit exactly
+    sd = np.where(sd > 0, sd, 1e-150)  # a statistic that never varies at this theta: impossible unless equal
     correlation = covariance / (sd[:, :, None] * sd[:, None, :])
     correlation = correlation + 1e-10 * np.eye(covariance.shape[1])
     sign, log_det = np.linalg.slogdet(correlation)
@@ -115,7 +127,7 @@ def _log_det_and_square(covariance: Array, offset: Array) -> tuple[Array, Array]
 
 
 def _ghurye_olkin(log_det: Array, square: Array, m: int, d: int) -> Array:
-    """Log of the unbiased estimate, from log |M| and u' M^-1 u with M the scatter matrix; -inf where it is zero."""
+    """Return the log of the unbiased estimate (-inf where zero) from log |M| and u' M^-1 u, M the scatter matrix."""
     from scipy.special import gammaln
 
     def log_c(v: int) -> float:
@@ -136,8 +148,8 @@ def _ghurye_olkin(log_det: Array, square: Array, m: int, d: int) -> Array:
     return np.where(rest > 0, value, -np.inf)
 
 
-def shrunk(centred: Array, covariance: Array, amount: Shrinkage) -> Array:
-    """Covariances (n, d, d) with their correlations drawn to zero by `amount`, variances kept.
+def shrink(centred: Array, covariance: Array, amount: Shrinkage) -> Array:
+    """Move the correlations of covariances (n, d, d) towards zero by `amount`; keep the variances.
 
     "auto" is Schäfer and Strimmer's a = sum_{i≠j} Var(r_ij) / sum_{i≠j} r_ij^2, cut to [0, 1], for each matrix.
     """
@@ -159,7 +171,7 @@ def shrunk(centred: Array, covariance: Array, amount: Shrinkage) -> Array:
 
 
 @dataclass(frozen=True)
-class SemiParametric:
+class SemiParametric(_Synthetic):
     """Kernel density marginals joined by a Gaussian copula of rank correlations.
 
     Args:
@@ -171,6 +183,7 @@ class SemiParametric:
         True
     """
 
+    name = "semi-parametric"
     shrinkage: float = 0.0
 
     def __post_init__(self) -> None:
@@ -178,16 +191,10 @@ class SemiParametric:
             raise ConfigError("the copula's shrinkage must be a number", code="bad-setting", fix="e.g. shrinkage=0.2")
         _check_shrinkage(self.shrinkage)
 
-    def __call__(self, x: Array, x_o: Array) -> Array:
-        """Log-likelihood (n,) of x_o (d,) under the runs x (n, m, d)."""
-        m, d = x.shape[1:]
-        _check_runs(m, d + 2 if self.shrinkage == 0 else 3, d, "semi-parametric")
-        out = np.empty(len(x))
-        for part in chunks(len(x), 8 * m * d):
-            out[part] = self._block(x[part], x_o)
-        return out
+    def _runs_needed(self, d: int) -> tuple[str, int]:
+        return "semi-parametric", d + 2 if self.shrinkage == 0 else 3
 
-    def _block(self, x: Array, x_o: Array) -> Array:
+    def _evaluate(self, x: Array, x_o: Array) -> Array:
         from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
         m, d = x.shape[1:]
@@ -201,31 +208,12 @@ class SemiParametric:
         lower = logsumexp(log_ndtr(u), axis=1) - np.log(m)
         upper = logsumexp(log_ndtr(-u), axis=1) - np.log(m)
         score = np.where(lower < upper, ndtri_exp(np.minimum(lower, 0)), -ndtri_exp(np.minimum(upper, 0)))
-        score = np.clip(score, -37.0, 37.0)  # where double precision ends; the marginals already say "impossible"
+        score = np.clip(score, -37.0, 37.0)  # where double precision ends; the marginals are near zero by then
         normal = ndtri((np.argsort(np.argsort(x, axis=1), axis=1) + 1) / (m + 1))
         correlation = np.swapaxes(normal, 1, 2) @ normal / np.square(ndtri(np.arange(1, m + 1) / (m + 1))).sum()
         correlation = np.where(np.eye(d, dtype=bool), 1.0, (1 - self.shrinkage) * correlation)
         log_det, square = _log_det_and_square(correlation, score)
         return -0.5 * (log_det + square - np.square(score).sum(1)) + marginal.sum(1)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that rebuild the likelihood."""
-        return {"name": "semi-parametric", "shrinkage": self.shrinkage}
-
-
-@dataclass(frozen=True)
-class EachObservation:
-    """Sum of a synthetic log-likelihood over independent observations (r, d)."""
-
-    one: Gaussian | SemiParametric
-
-    def __call__(self, x: Array, x_o: Array) -> Array:
-        """Log-likelihood (n,) of all observations."""
-        return np.sum([self.one(x, observation) for observation in x_o], axis=0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that rebuild it."""
-        return self.one.to_dict()
 
 
 @dataclass(frozen=True)
@@ -266,34 +254,17 @@ class SyntheticLikelihood:
             )
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
-        """Bind the settings to a table with m runs per parameter; `seed` is for uniformity, nothing is random here."""
-        valid, x = realisations(simulations, self.m)
-        if valid.dim != self.prior.dim:
-            raise DataError(
-                f"simulations have {valid.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
-            )
-        self.likelihood(x[:1], x[0, 0])  # refuses too few runs per parameter before any x_o
-        return LikelihoodPosterior(
-            prior=self.prior,
-            theta=valid.theta,
-            x=x,
-            log_weights=valid.log_weights,
-            likelihood=EachObservation(self.likelihood),
-            how=self.how,
-            event=valid.x.shape[2:],
-            kind="synthetic-likelihood",
-            names=valid.names or self.prior.names,
-        )
+        """Bind the settings to a table with m runs per parameter; `seed` has no effect."""
+
+        def make_likelihood(valid: Simulations, x: Array) -> Gaussian | SemiParametric:
+            self.likelihood(x[:1], x[0, 0])  # refuses too few runs per parameter before any x_o
+            return self.likelihood
+
+        return make_posterior(simulations, self.prior, self.m, self.how, make_likelihood)
 
 
 def load_synthetic_likelihood(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> LikelihoodPosterior:
     """Rebuild a posterior of `SyntheticLikelihood` from the parts that it was saved as."""
-    settings = recipe["likelihood"]
-    match settings["name"]:
-        case "gaussian":
-            one: Gaussian | SemiParametric = Gaussian(settings["shrinkage"], bool(settings["unbiased"]))
-        case "semi-parametric":
-            one = SemiParametric(settings["shrinkage"])
-        case other:
-            raise DataError(f"unknown likelihood {str(other)[:40]!r}", code="bad-file")
-    return from_parts(recipe, arrays, supplied.choose_prior(recipe), lambda theta, x: EachObservation(one))
+    settings = dict(recipe["likelihood"])
+    likelihood = {"gaussian": Gaussian, "semi-parametric": SemiParametric}[settings.pop("name")](**settings)
+    return LikelihoodPosterior.from_parts(recipe, arrays, supplied.choose_prior(recipe), lambda theta, x: likelihood)

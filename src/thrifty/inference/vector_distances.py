@@ -1,4 +1,4 @@
-"""How far a simulation is from the observation, on one scale for every proposal.
+"""Distances between vectors of statistics, on one scale for every proposal.
 
     Euclidean     d(x, x_o)^2 = sum_j ((x_j - x_o,j) / s_j)^2
     Mahalanobis   d(x, x_o)^2 = (x - x_o)' C^-1 (x - x_o)
@@ -7,16 +7,14 @@ s_j is the *prior-weighted* median absolute deviation of statistic j and C the p
 statistics. Taken from the bare proposal draws instead, the same epsilon means 11.2 in the paper's Gamma example
 when drawn from the prior and 5.6 under the cube of the cost; with the weights it means 11.2 under every penalty.
 
-A distance is settings (`Euclidean()`) until `fit(x, log_weights)` freezes its scale. Users bring any callable
+A distance is settings (`Euclidean()`) until `fit(x, log_weights)` freezes its scale. Users can pass any callable
 (x (n, *event), x_o (*event)) -> (n,).
-
-Prior-weighted medians and spreads of long columns, over cache-sized blocks of rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
@@ -30,13 +28,13 @@ CHUNK_BYTES = 4 << 20  # differences fit the cache of a core: 3x faster than one
 
 
 def chunks(n: int, row_bytes: int) -> Iterator[slice]:
-    """Slices over n rows, each of about `CHUNK_BYTES`."""
+    """Return slices over n rows, each of about `CHUNK_BYTES`."""
     step = max(1, CHUNK_BYTES // max(row_bytes, 1))
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
 
 
 def weighted_median(values: Array, weights: Array | None) -> float:
-    """The value that splits the weight in halves; plain median without weights.
+    """Find the value that splits the weight in halves; the plain median without weights.
 
     Example:
         >>> weighted_median(np.array([1.0, 2.0, 10.0]), np.array([1.0, 1.0, 5.0]))
@@ -52,7 +50,7 @@ def weighted_median(values: Array, weights: Array | None) -> float:
 
 
 def _bracket(values: Array, weights: Array, half: float) -> tuple[float, npt.NDArray[np.intp]]:
-    """Rows among which half the weight is passed, and the weight below them: a tenth of a long column, unsorted."""
+    """Find rows that contain the median, and the weight below them: a tenth of a long column, unsorted."""
     everything = (0.0, np.arange(len(values)))
     if len(values) < 20_000:  # sorting all is as fast
         return everything
@@ -67,10 +65,10 @@ def _bracket(values: Array, weights: Array, half: float) -> tuple[float, npt.NDA
 
 
 def robust_spread(x: Array, log_weights: Array) -> Array:
-    """Prior-weighted median absolute deviation (d,) of each statistic of a table (n, d).
+    """Compute the prior-weighted median absolute deviation (d,) of each statistic of a table (n, d).
 
-    Where more than half of the prior mass sits on one value (counts that are mostly zero) the deviation is zero
-    and the weighted standard deviation stands in; a statistic that never varies gets 0.
+    Where more than half of the prior mass has one value (counts that are mostly zero) the deviation is zero, and the
+    weighted standard deviation is used instead; a statistic that never varies gets 0.
 
     Example:
         >>> robust_spread(np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]), np.zeros(5)).tolist()
@@ -86,15 +84,15 @@ def robust_spread(x: Array, log_weights: Array) -> Array:
     return spread
 
 
-def width(x: Array, log_weights: Array) -> Array:
-    """Width (d,) of the central 90 % of each statistic, in units of a Gaussian's standard deviation.
+def measure_width(x: Array, log_weights: Array) -> Array:
+    """Measure the width (d,) of the central 90 % of each statistic, in units of a Gaussian's standard deviation.
 
     Unlike the median deviation it sees a second regime that holds a twentieth of the mass; unlike the standard
-    deviation it does not see a few wild values. Where 90 % sit on one value, the standard deviation stands in.
+    deviation it ignores a few extreme values. Where 90 % have one value, the standard deviation is used instead.
 
     Example:
-        >>> width(np.array([[0.0]] * 60 + [[100.0]] * 40), np.zeros(100)).round(1).tolist()  # median deviation 0
-        [30.4]
+        >>> measure_width(np.array([[0.0]] * 60 + [[100.0]] * 40), np.zeros(100)).round(1)  # median deviation 0
+        array([30.4])
     """
     low, high = quantile(x, [0.05, 0.95], log_weights)
     spread = (high - low) / 3.29
@@ -112,7 +110,7 @@ class Distance(Protocol):
         ...
 
     def fit(self, x: Array, log_weights: Array) -> Distance:
-        """The same distance with its scale frozen from prior-weighted simulations."""
+        """Return the same distance with its scale frozen from prior-weighted simulations."""
         ...
 
     def __call__(self, x: Array, x_o: Array) -> Array:
@@ -120,12 +118,12 @@ class Distance(Protocol):
         ...
 
 
-def _note_constant(spread: Array, x: Array) -> None:
+def _warn_constant(spread: Array, x: Array) -> None:
     if len(x) < 2:
         raise DataError(
             f"{len(x)} valid run has no spread to measure distances by",
             code="too-few-runs",
-            fix="more runs: a larger n or budget; or a distance with a scale of its own, th.distances.Euclidean(scale)",
+            fix="use more runs (a larger n or budget), or pass a scale: th.distances.Euclidean(scale)",
         )
     for j in np.flatnonzero(spread == 0):
         warn(
@@ -136,13 +134,26 @@ def _note_constant(spread: Array, x: Array) -> None:
         raise DataError(
             f"all {len(spread)} statistics are constant in all {len(x)} runs",
             code="constant-output",
-            why="no distance can tell one parameter from another",
+            why="no distance can separate two parameters",
             fix="check that the simulator reads its parameters",
         )
 
 
 @dataclass(frozen=True)
-class Euclidean:
+class PlainDistance:
+    """A distance made of numbers only, so that it can be saved."""
+
+    datasets = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain numbers that rebuild the distance."""
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        plain = {label: v.tolist() if isinstance(v, np.ndarray) else v for label, v in values.items()}
+        return {"name": type(self).__name__.lower(), **plain}
+
+
+@dataclass(frozen=True)
+class Euclidean(PlainDistance):
     """Euclidean distance on statistics divided by their prior-weighted median absolute deviation.
 
     Args:
@@ -155,7 +166,6 @@ class Euclidean:
     """
 
     scale: Array | None = None
-    datasets = False
 
     def __post_init__(self) -> None:
         if self.scale is not None:
@@ -172,7 +182,7 @@ class Euclidean:
             _check_width(len(self.scale), x.shape[1], "scale")
             return self
         spread = robust_spread(x, log_weights)
-        _note_constant(spread, x)
+        _warn_constant(spread, x)
         return Euclidean(spread)
 
     def __call__(self, x: Array, x_o: Array) -> Array:
@@ -180,15 +190,11 @@ class Euclidean:
         if self.scale is None:
             raise ConfigError("Euclidean has no scale yet", code="bad-setting", fix="call fit(x, log_weights) first")
         factor = np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
-        return _chunked_norm(x, x_o, lambda difference: difference * factor)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers that rebuild the distance."""
-        return {"name": "euclidean", "scale": None if self.scale is None else self.scale.tolist()}
+        return _measure_lengths(x, x_o, lambda difference: difference * factor)
 
 
 @dataclass(frozen=True)
-class Mahalanobis:
+class Mahalanobis(PlainDistance):
     """Mahalanobis distance with the prior-weighted covariance of the statistics.
 
     Args:
@@ -202,7 +208,6 @@ class Mahalanobis:
     """
 
     whitener: Array | None = None
-    datasets = False
 
     def __post_init__(self) -> None:
         if self.whitener is not None:
@@ -220,7 +225,7 @@ class Mahalanobis:
             difference = x[part] - centre
             covariance += (difference * weights[part, None]).T @ difference
         sd = np.sqrt(np.diag(covariance))
-        _note_constant(sd, x)
+        _warn_constant(sd, x)
         inverse = np.divide(1.0, sd, out=np.zeros_like(sd), where=sd > 0)
         values, vectors = np.linalg.eigh(covariance * np.outer(inverse, inverse))
         keep = values > 1e-10 * values[-1]  # below: rounding, not variation
@@ -233,11 +238,7 @@ class Mahalanobis:
             raise ConfigError(
                 "Mahalanobis has no covariance yet", code="bad-setting", fix="call fit(x, log_weights) first"
             )
-        return _chunked_norm(x, x_o, lambda difference: difference @ whitener)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain numbers that rebuild the distance."""
-        return {"name": "mahalanobis", "whitener": None if self.whitener is None else self.whitener.tolist()}
+        return _measure_lengths(x, x_o, lambda difference: difference @ whitener)
 
 
 @dataclass(frozen=True)
@@ -248,11 +249,11 @@ class UserDistance:
     datasets: bool = False
 
     def fit(self, x: Array, log_weights: Array) -> UserDistance:
-        """Nothing to freeze: the scale is the user's own."""
+        """Return the distance itself: its scale is the user's own."""
         return self
 
     def __call__(self, x: Array, x_o: Array) -> Array:
-        """The user's distances (n,), which must be numbers >= 0."""
+        """Compute the user's distances (n,), which must be numbers >= 0."""
         values = np.asarray(self.function(x, x_o), dtype=np.float64)
         if values.shape != (len(x),):
             raise ConfigError(
@@ -268,12 +269,12 @@ class UserDistance:
 
     def to_dict(self) -> dict[str, Any]:
         """Refuse: a callable cannot be saved as plain numbers."""
+        name = getattr(self.function, "__name__", "callable")
         raise ConfigError(
-            f"a posterior with the distance {getattr(self.function, '__name__', 'callable')!r} of your own"
-            " cannot be saved",
+            f"a posterior with the distance {name!r} of your own cannot be saved",
             code="code-not-saved",
             why="saved posteriors hold plain numbers and never code",
-            fix="save post.accepted(x_o), or use a distance that thrifty ships",
+            fix="save post.accepted(x_o), or use a distance of th.distances",
         )
 
 
@@ -299,8 +300,8 @@ def as_distance(distance: Distance | Callable[[Array, Array], npt.ArrayLike] | N
     )
 
 
-def _chunked_norm(x: Array, x_o: Array, scaled: Callable[[Array], Array]) -> Array:
-    """Length (n,) of scaled(x - x_o), over cache-sized blocks of rows."""
+def _measure_lengths(x: Array, x_o: Array, scaled: Callable[[Array], Array]) -> Array:
+    """Compute the length (n,) of scaled(x - x_o), over cache-sized blocks of rows."""
     out = np.empty(len(x))
     for part in chunks(len(x), 8 * x.shape[1]):
         difference = scaled(x[part] - x_o)

@@ -1,4 +1,4 @@
-"""A posterior at one observation, as weighted draws: what ABC, SMC-ABC and the pointwise methods give.
+"""A posterior at one observation, as weighted draws: the result of ABC, SMC-ABC and the pointwise methods.
 
     E[f(theta) | x_o] ≈ sum_i W_i f(theta_i),   W_i = w_i / sum w
 
@@ -59,16 +59,11 @@ class WeightedPosterior:
         w.normalise(self.log_weights)  # refuses NaN, +inf and all zero
         if np.shape(self.log_weights) != (n,):
             raise DataError(f"log_weights has shape {np.shape(self.log_weights)}, expected ({n},)", code="bad-weights")
-        index = np.arange(n) if self.index is None else self.index
-        for label, value, kind in (
-            ("theta", theta, np.float64),
-            ("log_weights", self.log_weights, np.float64),
-            ("x_o", self.x_o, np.float64),
-            ("low", np.full(p, -np.inf) if self.low is None else self.low, np.float64),
-            ("high", np.full(p, np.inf) if self.high is None else self.high, np.float64),
-            ("index", index, np.int64),
-        ):
-            object.__setattr__(self, label, freeze(value, kind))
+        defaults = {"low": np.full(p, -np.inf), "high": np.full(p, np.inf), "index": np.arange(n)}
+        arrays = {label: getattr(self, label) for label in ("log_weights", "x_o", "low", "high", "index")}
+        for label, value in {"theta": theta, **arrays}.items():
+            kind = np.int64 if label == "index" else np.float64
+            object.__setattr__(self, label, freeze(defaults[label] if value is None else value, kind))
         object.__setattr__(self, "names", tuple(self.names))
 
     def __len__(self) -> int:
@@ -82,7 +77,7 @@ class WeightedPosterior:
     @property
     def ess(self) -> float:
         """Effective number of *runs*: (sum W)^2 / sum W^2, draws of one run added up first."""
-        return float(1 / np.square(self._by_run(self.weights)).sum())
+        return float(1 / np.square(self._sum_by_run(self.weights)).sum())
 
     @property
     def mean(self) -> Array:
@@ -112,7 +107,7 @@ class WeightedPosterior:
 
     def standard_error(self, centred: Array) -> Array:
         """Standard error (d,) of the weighted mean of values (n, d) whose weighted mean is zero."""
-        parts = np.stack([self._by_run(column) for column in (centred * self.weights[:, None]).T])
+        parts = np.stack([self._sum_by_run(column) for column in (centred * self.weights[:, None]).T])
         return np.sqrt(np.square(parts).sum(1))
 
     def quantile(self, q: npt.ArrayLike) -> Array:
@@ -121,7 +116,7 @@ class WeightedPosterior:
 
     def sample(self, n: int, x_o: npt.ArrayLike | None = None, *, seed: int) -> Array:
         """Draw (n, p), equally weighted, by systematic resampling."""
-        self._check(x_o)
+        self._check_observation(x_o)
         return w.resample(self.theta, self.log_weights, n, rng=np.random.default_rng(seed))
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike | None = None) -> Array:
@@ -130,16 +125,16 @@ class WeightedPosterior:
         The kernel is Gaussian over the parameters without bounds, with the draws' covariance times
         h^2, h = (4 / (ess (p + 2)))^(1 / (p + 4)) (Silverman's rule with the effective size).
         """
-        self._check(x_o)
+        self._check_observation(x_o)
         box = BoxTransform(self.low, self.high)
         theta = as_rows(theta, dim=box.dim)
         out, inside = np.full(len(theta), -np.inf), box.inside(theta)
         if inside.any():
             z, points = box.to_unconstrained(theta[inside]), box.to_unconstrained(self.theta)
-            out[inside] = self._kernel(z, points) + box.log_jacobian_at(theta[inside])
+            out[inside] = self._evaluate_kernel(z, points) + box.log_jacobian_at(theta[inside])
         return out
 
-    def _kernel(self, z: Array, points: Array) -> Array:
+    def _evaluate_kernel(self, z: Array, points: Array) -> Array:
         from scipy.special import logsumexp
 
         p = points.shape[1]
@@ -161,20 +156,20 @@ class WeightedPosterior:
             out[part] = logsumexp(log_weights - 0.5 * np.maximum(square, 0), axis=1)
         return out + log_norm
 
-    def _by_run(self, values: Array) -> Array:
+    def _sum_by_run(self, values: Array) -> Array:
         _, run = np.unique(self.index, return_inverse=True)
         return np.asarray(np.bincount(run, weights=values), dtype=np.float64)
 
-    def _check(self, x_o: npt.ArrayLike | None) -> None:
+    def _check_observation(self, x_o: npt.ArrayLike | None) -> None:
         if x_o is None:
             return
         given = np.asarray(x_o, dtype=np.float64)
         if given.size != self.x_o.size or not np.allclose(given.ravel(), self.x_o.ravel(), rtol=1e-9, atol=0):
             raise DataError(
-                f"these draws belong to x_o = {_short(self.x_o)}, not to {_short(given)}",
+                f"these draws belong to x_o = {_shorten(self.x_o)}, not to {_shorten(given)}",
                 code="bad-observation",
-                why="weighted draws answer for one observation only",
-                fix="leave x_o out, or fit a method that is reusable (th.ABC, th.NPE)",
+                why="weighted draws are valid for one observation only",
+                fix="leave x_o out, or fit a method for any observation (th.ABC, th.NPE)",
             )
 
     def save(self, path: str | Path) -> None:
@@ -192,6 +187,6 @@ class WeightedPosterior:
         return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], **arrays)
 
 
-def _short(values: Array) -> str:
+def _shorten(values: Array) -> str:
     flat = ", ".join(f"{v:.4g}" for v in values.ravel()[:4])
     return f"[{flat}{', …' if values.size > 4 else ''}]"

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.metrics.samples import Sample, two_samples
+from thrifty.metrics.samples import Sample, read_two_samples
 from thrifty.types import Array
 
 Classifier = Callable[[int, int], Any]
@@ -112,12 +112,12 @@ def c2st_test(
     discrete: bool | None = None,
 ) -> C2ST:
     """`c2st` with its null interval, 1/2 +- z sqrt(1/ESS_x + 1/ESS_y) / 4, and p-value."""
-    samples = two_samples(x, y, x_weights, y_weights)
+    samples = read_two_samples(x, y, x_weights, y_weights)
     if discrete is None:
         discrete = all(bool((s.points == np.round(s.points)).all()) for s in samples)
-    first, second = samples if discrete else [s.merged() for s in samples]
+    first, second = samples if discrete else [s.merge_copies() for s in samples]
     _check_settings(classifier, folds, level, min(len(first.points), len(second.points)))
-    accuracy = _out_of_fold(first, second, classifier, folds, seed, joined=not discrete)
+    accuracy = _score_out_of_fold(first, second, classifier, folds, seed, joined=not discrete)
     # an answer is right or wrong with chance 1/2 under the null: variance 1/4 per effective point
     sd = sqrt(1 / first.ess + 1 / second.ess) / 4
     half = _normal_quantile((1 + level) / 2) * sd
@@ -142,7 +142,7 @@ def _check_settings(classifier: Any, folds: Any, level: Any, smallest: int) -> N
         raise DataError(f"level must lie between 0 and 1, got {level!r}", code="bad-setting", fix="e.g. level=0.95")
 
 
-def _out_of_fold(
+def _score_out_of_fold(
     first: Sample, second: Sample, classifier: Classifier, folds: int, seed: int, *, joined: bool
 ) -> float:
     points = np.vstack([first.points, second.points])
@@ -151,7 +151,7 @@ def _out_of_fold(
     centre = weights @ points
     spread = np.sqrt(weights @ (points - centre) ** 2)
     points = (points - centre) / np.where(spread > 0, spread, 1.0)
-    fold = _folds(points, label, folds, np.random.default_rng(seed), joined=joined)
+    fold = _choose_folds(points, label, folds, np.random.default_rng(seed), joined=joined)
     score = 0.0
     for held_out in range(folds):
         train, test = fold != held_out, fold == held_out
@@ -162,7 +162,7 @@ def _out_of_fold(
     return score
 
 
-def _folds(
+def _choose_folds(
     points: Array, label: npt.NDArray[np.int64], folds: int, rng: np.random.Generator, *, joined: bool
 ) -> npt.NDArray[np.int64]:
     """A fold for every point: as many of each sample in each; equal points in the same one where `joined`."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.metrics.samples import Sample, two_samples
+from thrifty.metrics.samples import Sample, read_two_samples
 
-_BLOCK = 2**19  # numbers per block, 4 MB
+_NUMBERS_PER_BLOCK = 2**19  # numbers per block, 4 MB
 
 
 def energy_distance(
@@ -27,7 +27,7 @@ def energy_distance(
         >>> round(th.metrics.energy_distance([0.0], [2.0]), 12)
         2.0
     """
-    first, second = two_samples(x, y, x_weights, y_weights)
+    first, second = read_two_samples(x, y, x_weights, y_weights)
     squared = 2 * _mean_distance(first, second) - _mean_distance(first, first) - _mean_distance(second, second)
     return float(np.sqrt(max(squared, 0.0)))  # rounding may leave -1e-16
 
@@ -35,7 +35,7 @@ def energy_distance(
 def _mean_distance(a: Sample, b: Sample) -> float:
     from scipy.spatial.distance import cdist
 
-    step = max(1, _BLOCK // len(b.points))
+    step = max(1, _NUMBERS_PER_BLOCK // len(b.points))
     total = 0.0
     for start in range(0, len(a.points), step):
         chunk = slice(start, start + step)

@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.metrics.samples import Sample, sample, two_samples
+from thrifty.metrics.samples import Sample, read_sample, read_two_samples
 
 # 2^19 numbers (4 MB) per block: small enough for the cache, large enough that the loop costs nothing
-_BLOCK = 2**19
+_NUMBERS_PER_BLOCK = 2**19
 
 
 def mmd2(
@@ -53,7 +53,7 @@ def mmd2(
         >>> th.metrics.mmd2(x, y) > 10 * th.metrics.mmd2(x, y, x_weights=tilt, unbiased=True)
         True
     """
-    first, second = two_samples(x, y, x_weights, y_weights)
+    first, second = read_two_samples(x, y, x_weights, y_weights)
     number = lengthscale is None or isinstance(lengthscale, int | float | np.number)
     if not number or isinstance(lengthscale, bool) or (lengthscale is not None and not 0 < lengthscale < np.inf):
         raise DataError(
@@ -61,11 +61,11 @@ def mmd2(
             code="bad-setting",
             fix="None takes the median",
         )
-    scale = _median(second) if lengthscale is None else float(lengthscale)
+    scale = _find_median(second) if lengthscale is None else float(lengthscale)
     cross = _kernel_sum(first, second, scale)
     own = [_kernel_sum(s, None, scale) for s in (first, second)]
     if unbiased:
-        own = [_without_diagonal(value, s) for value, s in zip(own, (first, second), strict=True)]
+        own = [_remove_diagonal(value, s) for value, s in zip(own, (first, second), strict=True)]
         return float(sum(own) - 2 * cross)
     return float(max(sum(own) - 2 * cross, 0.0))  # rounding may leave -1e-16
 
@@ -81,10 +81,10 @@ def median_distance(points: npt.ArrayLike, weights: npt.ArrayLike | None = None)
         >>> th.metrics.median_distance([0.0, 1.0, 3.0])
         2.0
     """
-    return _median(sample(points, weights, "points"))
+    return _find_median(read_sample(points, weights, "points"))
 
 
-def _without_diagonal(value: float, s: Sample) -> float:
+def _remove_diagonal(value: float, s: Sample) -> float:
     diagonal = float(np.sum(s.weights**2))
     if diagonal >= 1 - 1e-12:
         raise DataError(
@@ -106,7 +106,7 @@ def _kernel_sum(a: Sample, b: Sample | None, scale: float) -> float:
     left = np.hstack([left, -0.5 * np.sum(left**2, 1, keepdims=True), ones[0]])
     right = np.vstack([right.T, ones[1], -0.5 * np.sum(right**2, 1)[None, :]])
     total = 0.0
-    for chunk in _chunks(len(left), right.shape[1]):
+    for chunk in _split(len(left), right.shape[1]):
         start = chunk.start if b is None else 0
         kernel = left[chunk] @ right[:, start:]
         np.minimum(kernel, 0.0, out=kernel)
@@ -120,20 +120,20 @@ def _kernel_sum(a: Sample, b: Sample | None, scale: float) -> float:
     return total
 
 
-def _chunks(n: int, width: int) -> Iterator[slice]:
-    step = max(1, _BLOCK // max(width, 1))
+def _split(n: int, width: int) -> Iterator[slice]:
+    step = max(1, _NUMBERS_PER_BLOCK // max(width, 1))
     for start in range(0, n, step):
         yield slice(start, min(start + step, n))
 
 
-def _median(s: Sample) -> float:
+def _find_median(s: Sample) -> float:
     """Weighted median of |y_i - y_j| over pairs i < j: bracketed from a few, then settled over all."""
     if len(s.points) < 2:
         raise DataError(
             "the median distance needs at least two points with weight", code="too-few-runs", fix="give lengthscale"
         )
-    median = _median_between(s, *_bracket(s))
-    median = _median_between(s, 0.0, np.finfo(float).max) if median is None else median
+    median = _find_median_between(s, *_bracket_median(s))
+    median = _find_median_between(s, 0.0, np.finfo(float).max) if median is None else median
     if not median:
         raise DataError(
             "more than half of the pairs of points coincide, so the median distance is zero",
@@ -143,7 +143,7 @@ def _median(s: Sample) -> float:
     return median
 
 
-def _bracket(s: Sample) -> tuple[float, float]:
+def _bracket_median(s: Sample) -> tuple[float, float]:
     """Two squared distances with the median between them, guessed from 40,000 pairs."""
     if len(s.points) <= 1000:
         return 0.0, np.finfo(float).max
@@ -157,10 +157,10 @@ def _bracket(s: Sample) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _median_between(s: Sample, low: float, high: float) -> float | None:
+def _find_median_between(s: Sample, low: float, high: float) -> float | None:
     """The median, if its square lies in [low, high]: count what is below, sort what is inside."""
     below, inside, inside_weights = 0.0, [], []
-    for chunk in _chunks(len(s.points), len(s.points)):
+    for chunk in _split(len(s.points), len(s.points)):
         squared = np.zeros((chunk.stop - chunk.start, len(s.points) - chunk.start))
         for column in s.points.T:  # differences, not a matrix product: equal points must give zero
             squared += (column[chunk, None] - column[None, chunk.start :]) ** 2

@@ -28,18 +28,18 @@ class Sample:
         return float(1 / np.sum(self.weights**2))
 
     @property
-    def equal(self) -> bool:
+    def has_equal_weights(self) -> bool:
         """Whether every point counts the same."""
         return bool(np.ptp(self.weights) <= 1e-12 * self.weights[0])
 
-    def merged(self) -> Sample:
-        """Equal rows joined into one, their weights added: the same distribution, fewer points."""
+    def merge_copies(self) -> Sample:
+        """Join equal rows into one and add their weights: the same distribution, fewer points."""
         points, which = np.unique(self.points, axis=0, return_inverse=True)
         added = np.bincount(which.ravel(), weights=self.weights, minlength=len(points))
         return Sample(points, added.astype(np.float64))
 
 
-def sample(points: npt.ArrayLike, weights: npt.ArrayLike | None, name: str) -> Sample:
+def read_sample(points: npt.ArrayLike, weights: npt.ArrayLike | None, name: str) -> Sample:
     """Read points and weights, leaving out the points of weight zero.
 
     Raises:
@@ -60,19 +60,19 @@ def sample(points: npt.ArrayLike, weights: npt.ArrayLike | None, name: str) -> S
         )
     if weights is None:
         return Sample(table, np.full(len(table), 1 / len(table)))
-    values = _checked_weights(weights, len(table), name)
+    values = _as_linear_weights(weights, len(table), name)
     keep = values > 0
     return Sample(table[keep], values[keep] / values[keep].sum())
 
 
-def two_samples(
+def read_two_samples(
     x: npt.ArrayLike,
     y: npt.ArrayLike,
     x_weights: npt.ArrayLike | None = None,
     y_weights: npt.ArrayLike | None = None,
 ) -> tuple[Sample, Sample]:
-    """Both samples, of one dimension."""
-    first, second = sample(x, x_weights, "x"), sample(y, y_weights, "y")
+    """Read two samples, which must have the same number of columns."""
+    first, second = read_sample(x, x_weights, "x"), read_sample(y, y_weights, "y")
     if first.points.shape[1] != second.points.shape[1]:
         raise DataError(
             f"x has {first.points.shape[1]} columns, y has {second.points.shape[1]}",
@@ -82,7 +82,7 @@ def two_samples(
     return first, second
 
 
-def _checked_weights(weights: npt.ArrayLike, n: int, name: str) -> Array:
+def _as_linear_weights(weights: npt.ArrayLike, n: int, name: str) -> Array:
     try:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.metrics.samples import Sample, two_samples
+from thrifty.metrics.samples import Sample, read_two_samples
 from thrifty.types import Array
 
 
@@ -46,17 +46,17 @@ def sliced_wasserstein(
             f"order must be >= 1 and directions a whole number >= 1, got {order!r} and {directions!r}",
             code="bad-setting",
         )
-    first, second = two_samples(x, y, x_weights, y_weights)
+    first, second = read_two_samples(x, y, x_weights, y_weights)
     dim = first.points.shape[1]
     lines = np.ones((1, 1)) if dim == 1 else np.random.default_rng(seed).standard_normal((int(directions), dim))
     lines /= np.linalg.norm(lines, axis=1, keepdims=True)
-    costs = [_line(first, second, line, order) for line in lines]
+    costs = [_transport_cost(first, second, line, order) for line in lines]
     return float(np.mean(costs) ** (1 / order))
 
 
-def _line(first: Sample, second: Sample, direction: Array, order: float) -> float:
-    a, a_steps = _quantiles(first, direction)
-    b, b_steps = _quantiles(second, direction)
+def _transport_cost(first: Sample, second: Sample, direction: Array, order: float) -> float:
+    a, a_steps = _sort_along(first, direction)
+    b, b_steps = _sort_along(second, direction)
     steps = np.sort(np.concatenate([a_steps, b_steps]))
     shares = np.diff(steps, prepend=0.0)
     middles = steps - shares / 2  # inside each step both quantile functions are constant
@@ -65,7 +65,7 @@ def _line(first: Sample, second: Sample, direction: Array, order: float) -> floa
     return float(shares @ np.abs(a[i] - b[j]) ** order)
 
 
-def _quantiles(s: Sample, direction: Array) -> tuple[Array, Array]:
+def _sort_along(s: Sample, direction: Array) -> tuple[Array, Array]:
     values = s.points @ direction
     rank = np.argsort(values, kind="stable")
     steps = np.cumsum(s.weights[rank])

@@ -29,7 +29,7 @@ from thrifty.types import Array, Output, Prior, as_rows, freeze
 NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up observation
 
 
-def run_stream(seed: int, stage: int, index: int) -> np.random.Generator:
+def make_run_stream(seed: int, stage: int, index: int) -> np.random.Generator:
     """The generator of one run: a function of (seed, stage, index) and of nothing else."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stage, index))))
 
@@ -164,12 +164,12 @@ class Model(ABC):
             >>> out.x.round(3).tolist(), round(out.cost, 3)
             ([0.626], 1.649)
         """
-        x, operations = self._run(self.check(theta), generator(rng))
+        x, operations = self._run(self.check(theta), as_generator(rng))
         return Output(x, cost=operations + self.overhead)
 
     def simulate(self, theta: npt.ArrayLike, rng: np.random.Generator) -> Array:
         """The statistics (q,) of one run at theta (p,)."""
-        return self._run(self.check(theta), generator(rng))[0]
+        return self._run(self.check(theta), as_generator(rng))[0]
 
     def simulate_many(
         self,
@@ -204,13 +204,13 @@ class Model(ABC):
 
         def fill(block: npt.NDArray[np.int64]) -> None:
             for i in block:
-                rng = run_stream(seed, NOISE, start + int(i))
+                rng = make_run_stream(seed, NOISE, start + int(i))
                 begin = time.thread_time()
                 x[i], operations = self._run(table[i], rng)
                 cost[i] = time.thread_time() - begin if measured else operations + self.overhead
 
         if measured and len(table):  # the first call compiles or loads the loop: not this run's cost
-            self._run(table[0], run_stream(seed, NOISE, start))
+            self._run(table[0], make_run_stream(seed, NOISE, start))
         if workers == 1:
             fill(np.arange(len(table)))
         else:
@@ -231,7 +231,7 @@ class Model(ABC):
     def observed(self, seed: int) -> Array:
         """Statistics (q,) of one run at `theta_true`, on a stream that no simulation shares."""
         check_seed(seed)
-        return self._run(self.theta_true, run_stream(seed, OBSERVATION, 0))[0]
+        return self._run(self.theta_true, make_run_stream(seed, OBSERVATION, 0))[0]
 
 
 def check_seed(seed: int, label: str = "seed") -> None:
@@ -240,7 +240,7 @@ def check_seed(seed: int, label: str = "seed") -> None:
         raise ConfigError(f"{label} = {seed!r}, expected a whole number of at least 0", code="bad-setting")
 
 
-def generator(rng: np.random.Generator | int) -> np.random.Generator:
+def as_generator(rng: np.random.Generator | int) -> np.random.Generator:
     """Accept a Generator, or an integer seed at the outermost call; never an unseeded stream."""
     if isinstance(rng, np.random.Generator):
         return rng

@@ -28,7 +28,7 @@ from thrifty.models.base import Model
 from thrifty.models.compiled import kernel, trailing_zeros
 from thrifty.models.graph import bernoulli_graph
 from thrifty.models.outbreak import check_settings, outbreak_names, outbreak_statistics
-from thrifty.models.stream import Words, exponential, seeded, start_of, uniform
+from thrifty.models.stream import Words, draw_start, next_exponential, next_uniform, seed_state
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
@@ -75,14 +75,14 @@ class BernoulliSIR(Model):
         return outbreak_names(self.bins)
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        graph, drawn, start = bernoulli_graph(self.population, float(theta[2]), start_of(rng))
+        graph, drawn, start = bernoulli_graph(self.population, float(theta[2]), draw_start(rng))
         times, removals, updates = _outbreak(graph, self.population, theta[0], theta[1], start)
         return outbreak_statistics(times, removals, self.bins), drawn + updates + 2.0 * removals - 1.0
 
 
 @kernel
 def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: Words) -> tuple[Array, int, int]:
-    g = seeded(start)
+    g = seed_state(start)
     one = np.uint64(1)
     times, pressure = np.empty(population), np.zeros(population, dtype=np.int32)
     everyone = np.arange(population)  # susceptibles first, then infectives, then the removed
@@ -116,16 +116,16 @@ def _outbreak(graph: Words, population: int, beta: float, gamma: float, start: W
         if infectives == 0:
             return times, removals, updates
         infection, removal = beta * links, gamma * infectives
-        wait, g = exponential(g)
+        wait, g = next_exponential(g)
         t += wait / (infection + removal)
-        u, g = uniform(g)
+        u, g = next_uniform(g)
         if u * (infection + removal) < infection:
             sign = 1
             while True:  # about 1/theta_3 tries
-                u, g = uniform(g)
+                u, g = next_uniform(g)
                 chosen = int(s * u)
                 if (s * u - chosen) * infectives < pressure[everyone[chosen]]:
                     break
         else:
-            u, g = uniform(g)
+            u, g = next_uniform(g)
             sign, chosen = -1, s + int(infectives * u)

@@ -23,10 +23,10 @@ import numpy.typing as npt
 from scipy.special import gammaln
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.models.base import OBSERVATION, Model, run_stream
+from thrifty.models.base import OBSERVATION, Model, make_run_stream
 from thrifty.models.compiled import kernel
 from thrifty.models.grid import GridPosterior
-from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
+from thrifty.models.stream import Words, draw_start, next_exponential, next_small_gamma, next_uniform, seed_state
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, as_rows
 
@@ -78,12 +78,12 @@ class Gamma(Model):
         return self.summaries
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        sample, operations = _gamma_draws(theta[0], self.m, start_of(rng))
+        sample, operations = _gamma_draws(theta[0], self.m, draw_start(rng))
         return np.array([SUMMARIES[name](sample) for name in self.summaries]), float(operations)
 
     def observed_sample(self, seed: int) -> Array:
         """The raw values (m,) behind `observed(seed)`."""
-        return _gamma_draws(self.theta_true[0], self.m, start_of(run_stream(seed, OBSERVATION, 0)))[0]
+        return _gamma_draws(self.theta_true[0], self.m, draw_start(make_run_stream(seed, OBSERVATION, 0)))[0]
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
         """Mean number of operations (n,) at each row of theta (n, 1)."""
@@ -149,7 +149,7 @@ class Gamma(Model):
 
 @kernel
 def _gamma_draws(theta: float, m: int, start: Words) -> tuple[Array, int]:
-    g = seeded(start)
+    g = seed_state(start)
     sample = np.empty(m)
     whole = int(theta)
     fraction = theta - whole
@@ -159,15 +159,15 @@ def _gamma_draws(theta: float, m: int, start: Words) -> tuple[Array, int]:
         for _ in range(whole // 16):  # the sum of 16 exponentials is −log of a product of 16 uniforms, all > 2^−53
             product = 1.0
             for _ in range(8):
-                u, g = uniform(g)
-                v, g = uniform(g)
+                u, g = next_uniform(g)
+                v, g = next_uniform(g)
                 product *= (1.0 - u) * (1.0 - v)
             total -= np.log(product)
         for _ in range(whole % 16):
-            value, g = exponential(g)
+            value, g = next_exponential(g)
             total += value
         if fraction > 0.0:
-            value, tries, g = small_gamma(fraction, g)
+            value, tries, g = next_small_gamma(fraction, g)
             total += value
             operations += 2 * tries
         sample[i] = total

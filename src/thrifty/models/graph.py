@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.models.compiled import kernel
-from thrifty.models.stream import Words, seeded, word
+from thrifty.models.stream import Words, next_word, seed_state
 
 _FULL = 0xFFFFFFFFFFFFFFFF
 
@@ -58,13 +58,13 @@ def _binary_digits(p: float) -> Words:
 def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple[Words, int, Words]:
     """The words on and right of the diagonal, bit by bit 1 with probability p."""
     words, drawn = np.zeros((64 * width, width), dtype=np.uint64), 0
-    g = seeded(start)
+    g = seed_state(start)
     for row in range(64 * width):
         for column in range(row // 64, width):
             below, open_ = np.uint64(0), np.uint64(_FULL)
             k = 0
             while k < 5 or (open_ != 0 and k < len(digits)):  # five are nearly always needed: the compiler unrolls them
-                bits, g = word(g)
+                bits, g = next_word(g)
                 below |= open_ & digits[k] & ~bits  # p's digit is 1, the uniform's 0: it lies below p
                 open_ &= ~(bits ^ digits[k])  # equal digits: undecided
                 k += 1
@@ -72,7 +72,7 @@ def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple
             words[row, column] = below | open_ if certain else below  # a uniform equal to p < 1 is not below it
     following = np.empty(3, dtype=np.uint64)
     for i in range(3):
-        following[i], g = word(g)
+        following[i], g = next_word(g)
     return words, drawn, following
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.models.base import generator
+from thrifty.models.base import as_generator
 from thrifty.types import Array, as_rows
 
-_POINTS = 20_001  # over ± 10 sd: a cell is 1/1000 sd, the trapezoid rule's error below 1e-12
-_DEPTH = 50.0  # log units below the mode that are kept: exp(-50) of the mass is left out
+_GRID_POINTS = 20_001  # over ± 10 sd: a cell is 1/1000 sd, the trapezoid rule's error below 1e-12
+_MAX_LOG_DEPTH = 50.0  # log units below the mode that are kept: exp(-50) of the mass is left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,7 @@ class GridPosterior:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, 1) by inverting the distribution function."""
-        return np.interp(generator(rng).random(n), self._cumulative(), self.grid)[:, None]
+        return np.interp(as_generator(rng).random(n), self._cumulative(), self.grid)[:, None]
 
     def _cumulative(self) -> Array:
         area = 0.5 * (self.density[1:] + self.density[:-1]) * np.diff(self.grid)
@@ -98,6 +98,6 @@ def _grid_around_mode(log_density: Callable[[Array], Array], low: float, high: f
                 code="far-observation",
                 fix="look for zeros, signs and units in x_o; model.observed(seed) is an example",
             )
-        kept = np.flatnonzero(values > values.max() - _DEPTH)
+        kept = np.flatnonzero(values > values.max() - _MAX_LOG_DEPTH)
         low, high = float(grid[max(kept[0] - 1, 0)]), float(grid[min(kept[-1] + 1, len(grid) - 1)])
-    return np.linspace(low, high, _POINTS)
+    return np.linspace(low, high, _GRID_POINTS)

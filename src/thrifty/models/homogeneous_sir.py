@@ -19,7 +19,7 @@ import numpy as np
 from thrifty.errors import ConfigError
 from thrifty.models.base import Model
 from thrifty.models.compiled import kernel
-from thrifty.models.stream import Words, exponential, seeded, small_gamma, start_of, uniform
+from thrifty.models.stream import Words, draw_start, next_exponential, next_small_gamma, next_uniform, seed_state
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
@@ -59,32 +59,32 @@ class HomogeneousSIR(Model):
         return ("final_size",)
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        size, contacts = _contacts(theta[0], float(self.k), self.population, start_of(rng))
+        size, contacts = _contacts(theta[0], float(self.k), self.population, draw_start(rng))
         return np.array([float(size)]), float(contacts + size)
 
 
 @kernel
 def _contacts(beta: float, k: float, population: int, start: Words) -> tuple[int, int]:
-    g = seeded(start)
+    g = seed_state(start)
     infectives, susceptibles, contacts = 1, population - 1, 0
     whole = int(k)
     while infectives > 0:
         period = 0.0
         for _ in range(whole):
-            value, g = exponential(g)
+            value, g = next_exponential(g)
             period += value
         if k > whole:
-            value, _, g = small_gamma(k - whole, g)
+            value, _, g = next_small_gamma(k - whole, g)
             period += value
         end = beta * period / k
-        arrival, g = exponential(g)
+        arrival, g = next_exponential(g)
         while arrival < end:
             contacts += 1
-            u, g = uniform(g)
+            u, g = next_uniform(g)
             if u * population < susceptibles:
                 susceptibles -= 1
                 infectives += 1
-            wait, g = exponential(g)
+            wait, g = next_exponential(g)
             arrival += wait
         infectives -= 1
     return population - susceptibles, contacts

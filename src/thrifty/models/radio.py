@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.models.base import Model, generator
+from thrifty.models.base import Model, as_generator
 from thrifty.models.compiled import fast_kernel
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, as_rows
@@ -91,7 +91,7 @@ class Radio(Model):
 
     def signals(self, theta: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.complex128]:
         """The m time signals y (m, points) behind a run."""
-        return self._signals(self.check(theta), generator(rng))[0]
+        return self._signals(self.check(theta), as_generator(rng))[0]
 
     def _signals(self, theta: Array, rng: np.random.Generator) -> tuple[npt.NDArray[np.complex128], int]:
         gain, reverberation, rate, noise = theta.tolist()

@@ -18,7 +18,7 @@ import numpy as np
 from thrifty.models.base import Model
 from thrifty.models.compiled import kernel
 from thrifty.models.outbreak import check_settings, outbreak_names, outbreak_statistics
-from thrifty.models.stream import Words, exponential, seeded, start_of, uniform
+from thrifty.models.stream import Words, draw_start, next_exponential, next_uniform, seed_state
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
@@ -55,20 +55,20 @@ class TemporalSIR(Model):
         return outbreak_names(self.bins)
 
     def _run(self, theta: Array, rng: np.random.Generator) -> tuple[Array, float]:
-        times, removals = _outbreak(theta[0], theta[1], self.population, start_of(rng))
+        times, removals = _outbreak(theta[0], theta[1], self.population, draw_start(rng))
         return outbreak_statistics(times, removals, self.bins), 2.0 * removals - 1.0
 
 
 @kernel
 def _outbreak(beta: float, gamma: float, population: int, start: Words) -> tuple[Array, int]:
-    g = seeded(start)
+    g = seed_state(start)
     times = np.empty(population)
     infectives, susceptibles, removals, t = 1, population - 1, 0, 0.0
     while infectives > 0:
         infection = beta * susceptibles / population
-        wait, g = exponential(g)
+        wait, g = next_exponential(g)
         t += wait / (infectives * (infection + gamma))
-        u, g = uniform(g)
+        u, g = next_uniform(g)
         if u * (infection + gamma) < infection:
             infectives += 1
             susceptibles -= 1

@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from thrifty.errors import DataError
-from thrifty.plots.style import (
-    BAND,
-    COLOURS,
-    GREY,
-    add_figure_legend,
-    add_legend,
-    central_interval,
-    estimate_density,
-    make_figure,
-    set_labels,
-)
+from thrifty.plots import style
+from thrifty.plots.style import BAND, COLOURS, GREY
 from thrifty.types import Array
 from thrifty.weights import normalise
 
@@ -68,7 +59,7 @@ def calibration(*checks: CalibrationCurve) -> Figure:
     """
     if not checks:
         raise DataError("calibration needs at least one result of sbc, coverage or tarp", code="bad-setting")
-    figure, axes = make_figure(4.1 * len(checks), 3.5, columns=len(checks))
+    figure, axes = style.make_figure(4.1 * len(checks), 3.5, columns=len(checks))
     for ax, check in zip(axes[0], checks, strict=True):
         _draw_curve(ax, check)
     return figure
@@ -87,8 +78,8 @@ def _draw_curve(ax: Axes, check: CalibrationCurve) -> None:
     lines = 0.075 * (1 + len(check.names))  # share of the height that the legend takes, kept free above
     ax.set_ylim(-1.15 * reach, (1.05 + 1.15 * lines) / max(1 - lines, 0.3) * reach)
     ax.set_xlim(0, 1)
-    set_labels(ax, x, y, f"{title}: {check.verdict}")
-    add_legend(ax, loc="upper right", ncols=1 + len(check.names) // 7)
+    style.set_labels(ax, x, y, f"{title}: {check.verdict}")
+    style.add_legend(ax, loc="upper right", ncols=1 + len(check.names) // 7)
 
 
 def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
@@ -105,29 +96,29 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
         chosen = np.sort(np.argsort(check.p_values, kind="stable")[:most])
     columns = min(4, len(chosen))
     rows = -(-len(chosen) // columns)
-    figure, axes = make_figure(2.6 * columns + 0.4, 2.2 * rows + 0.4, rows=rows, columns=columns)
+    figure, axes = style.make_figure(2.6 * columns + 0.4, 2.2 * rows + 0.4, rows=rows, columns=columns)
     empty = not (check.log_weights > -np.inf).any()
     weights = np.full(len(check.x), 1 / len(check.x)) if empty else normalise(check.log_weights)
     keep = weights > 0
     for ax, i in zip(axes.ravel(), chosen, strict=False):
         _draw_predictive(ax, check.x[keep, i], weights[keep], float(check.x_o[i]))
-        set_labels(ax, check.names[i], "", f"p = {check.p_values[i]:.2f}")
+        style.set_labels(ax, check.names[i], "", f"p = {check.p_values[i]:.2f}")
     for ax in axes.ravel()[len(chosen) :]:
         ax.remove()
     handles = [
         Line2D([], [], color=COLOURS[0], label=f"posterior predictive ({check.ess:,.0f} effective runs)"),
         Line2D([], [], color=COLOURS[1], label="observed"),
     ]
-    add_figure_legend(figure, handles)
+    style.add_figure_legend(figure, handles)
     return figure
 
 
 def _draw_predictive(ax: Axes, values: Array, weights: Array, observed: float) -> None:
-    low, high = central_interval(values, weights, 0.996)
+    low, high = style.central_interval(values, weights, 0.996)
     low, high = min(low, observed), max(high, observed)
     margin = 0.08 * (high - low) or 0.5
     grid = np.linspace(low - margin, high + margin, 250)
-    curve = estimate_density(values, weights, grid)
+    curve = style.estimate_density(values, weights, grid)
     ax.fill_between(grid, curve, color=COLOURS[0], alpha=0.25, lw=0)
     ax.plot(grid, curve, color=COLOURS[0], lw=1.4)
     ax.axvline(observed, color=COLOURS[1], lw=1.6)

@@ -9,16 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.plots.style import (
-    COLOURS,
-    GREY,
-    LIGHT,
-    add_legend,
-    make_figure,
-    parameter_names,
-    set_labels,
-    set_plain_ticks,
-)
+from thrifty.plots import style
+from thrifty.plots.style import COLOURS, GREY, LIGHT
 from thrifty.priors import as_prior
 from thrifty.types import Array, Cost
 
@@ -61,7 +53,7 @@ def cost_surface(
         unit: Of cost; by default the model's own.
     """
     known = as_prior(prior)
-    names = parameter_names(names or known.names, known.dim)
+    names = style.parameter_names(names or known.names, known.dim)
     unit = unit or str(getattr(cost, "unit", "s"))
     draws = known.sample(4000, np.random.default_rng(0))
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
@@ -71,25 +63,25 @@ def cost_surface(
         raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
     if known.dim == 1:
         figure = _draw_curve(cost, (float(low[0]), float(high[0])), points, measured)
-        set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
+        style.set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
         return figure
     i, j = _find_movers(np.asarray(cost(draws)), draws)
     figure = _draw_map(cost, draws, (i, j), points, measured)
     figure.axes[1].set_ylabel(f"cost per run [{unit}]", fontsize=9)
     rest = "" if len(names) == 2 else " (others at their median)"
-    set_labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
+    style.set_labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
     return figure
 
 
 def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
-    figure, axes = make_figure(5.0, 3.2)
+    figure, axes = style.make_figure(5.0, 3.2)
     ax = axes[0, 0]
     grid = np.linspace(*ends, 300)
     ax.plot(grid, np.asarray(cost(grid[:, None])), color=COLOURS[0], lw=1.8, label="predicted")
     if points is not None and measured is not None:
         ax.plot(points[:, 0], measured, "o", ms=4, mfc="none", mec=COLOURS[1], label="pilot runs")
     ax.set_yscale("log")
-    add_legend(ax)
+    style.add_legend(ax)
     return figure
 
 
@@ -115,7 +107,7 @@ def _draw_map(
     surface = np.asarray(cost(table)).reshape(120, 120)
     shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
     norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
-    figure, axes = make_figure(5.2, 4.2)
+    figure, axes = style.make_figure(5.2, 4.2)
     ax = axes[0, 0]
     image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
     if points is not None:
@@ -132,7 +124,7 @@ def _draw_map(
 def cost_residuals(check: CostComparison) -> Figure:
     """Draw measured against predicted cost, and their ratio along each parameter."""
     dim = min(check.theta.shape[1], 4)
-    figure, axes = make_figure(3.2 * (dim + 1), 3.1, columns=dim + 1)
+    figure, axes = style.make_figure(3.2 * (dim + 1), 3.1, columns=dim + 1)
     ax = axes[0, 0]
     both = np.concatenate([check.predicted, check.measured])
     ends = float(both.min()), float(both.max())
@@ -140,11 +132,11 @@ def cost_residuals(check: CostComparison) -> Figure:
     ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
+    style.set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
         _draw_trend(ax, check.theta[:, i], ratio)
-        set_labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
+        style.set_labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
     return figure
 
 
@@ -158,9 +150,9 @@ def _draw_trend(ax: Axes, values: Array, ratio: Array) -> None:
     ax.errorbar(centres, means, 2 * errors, color=COLOURS[1], lw=1.4, marker="o", ms=3, capsize=2, label="mean ± 2 se")
     ax.set_yscale("log")
     low, high = np.quantile(ratio, [0.002, 0.998]) * np.array([0.8, 1.25])
-    set_plain_ticks(ax.yaxis, high / low)
+    style.set_plain_ticks(ax.yaxis, high / low)
     ax.set_ylim(low, high)
-    add_legend(ax)
+    style.add_legend(ax)
 
 
 def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Where the cost goes") -> Figure:
@@ -176,7 +168,7 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
         raise DataError("a waterfall needs at least one step", code="bad-setting")
     amounts = np.array(list(steps.values()), dtype=np.float64)
     ends = np.cumsum(amounts)
-    figure, axes = make_figure(max(4.0, 1.15 * (len(steps) + 1)), 3.4)
+    figure, axes = style.make_figure(max(4.0, 1.15 * (len(steps) + 1)), 3.4)
     ax = axes[0, 0]
     for i, (amount, end) in enumerate(zip(amounts, ends, strict=True)):
         colour = GREY if i == 0 else COLOURS[2] if amount < 0 else COLOURS[1]
@@ -191,5 +183,5 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
     ax.set_xticks(range(len(amounts) + 1), [*(s.replace(" ", "\n", 1) for s in steps), "total"])
     ax.axhline(0, color="black", lw=0.8)
     ax.set_ylim(min(0.0, 1.12 * float(ends.min())), 1.12 * float(np.maximum(ends, ends - amounts).max()))
-    set_labels(ax, "", f"cost [{unit}]", title)
+    style.set_labels(ax, "", f"cost [{unit}]", title)
     return figure

@@ -6,19 +6,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
-from thrifty.plots.style import (
-    COLOURS,
-    GREY,
-    add_figure_legend,
-    add_legend,
-    as_sample,
-    estimate_density,
-    find_range,
-    make_figure,
-    parameter_names,
-    set_labels,
-    set_plain_ticks,
-)
+from thrifty.plots import style
+from thrifty.plots.style import COLOURS, GREY
 from thrifty.tables.draws import Proposal
 from thrifty.types import Array
 
@@ -40,7 +29,7 @@ class WeightSummary(Protocol):
 
 def tradeoff(table: Tradeoff) -> Figure:
     """Draw gain against efficiency, with the curve of equal worth, the upper bound, and the best in bold."""
-    figure, axes = make_figure(9.2, 3.8, columns=2)
+    figure, axes = style.make_figure(9.2, 3.8, columns=2)
     ax = axes[0, 0]
     gains = np.array([row.gain for row in table])
     sizes = np.array([row.ess_fraction for row in table])
@@ -59,8 +48,10 @@ def tradeoff(table: Tradeoff) -> Figure:
         )  # fmt: skip
     ax.set_ylim(0, 1.08)
     ax.set_xlim(left=1 - 0.02 * (x[-1] - 1))
-    set_labels(ax, "gain: cost per run, plain / proposal", "effective runs per run", "Cheaper runs count for less")
-    add_legend(ax, loc="lower left")
+    style.set_labels(
+        ax, "gain: cost per run, plain / proposal", "effective runs per run", "Cheaper runs count for less"
+    )
+    style.add_legend(ax, loc="lower left")
     _draw_worth(axes[0, 1], table)
     return figure
 
@@ -82,22 +73,25 @@ def _draw_worth(ax: Any, table: Tradeoff) -> None:
         )  # fmt: skip
     ax.set_xticks(range(len(products)), [row.label.replace(" (", "\n(") for row in table])
     ax.set_ylim(0, 1.12 * max(table.ceiling, *products))
-    set_labels(ax, "", "effective runs per unit of cost", "What a fixed budget buys, plain = 1")
+    style.set_labels(ax, "", "effective runs per unit of cost", "What a fixed budget buys, plain = 1")
 
 
 def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
     """Draw the proposal against the prior, one axis per parameter; weighted draws must agree with the prior."""
     rng = np.random.default_rng(seed)
     draws, plain = q.sample(n, rng), q.prior.sample(n, rng)
-    proposed, restored = as_sample(draws.theta, None, "draws"), as_sample(draws.theta, draws.log_weights, "draws")
-    prior = as_sample(plain, None, "prior")
+    proposed, restored = (
+        style.as_sample(draws.theta, None, "draws"),
+        style.as_sample(draws.theta, draws.log_weights, "draws"),
+    )
+    prior = style.as_sample(plain, None, "prior")
     dim = draws.dim
-    names = parameter_names(draws.names, dim)
-    figure, axes = make_figure(3.2 * dim + 0.6, 2.9, columns=dim)
+    names = style.parameter_names(draws.names, dim)
+    figure, axes = style.make_figure(3.2 * dim + 0.6, 2.9, columns=dim)
     low, high = q.prior.bounds
     for i, ax in enumerate(axes[0]):
         bounds = float(low[i]), float(high[i])
-        ends = find_range([proposed, prior], i)
+        ends = style.find_range([proposed, prior], i)
         grid = np.linspace(max(ends[0], bounds[0]), min(ends[1], bounds[1]), 300)
         curves = [
             ("prior", prior, {"color": GREY, "lw": 3.5, "alpha": 0.55}),
@@ -105,18 +99,20 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
             ("proposal, weighted", restored, {"color": COLOURS[0], "lw": 1.4, "ls": (0, (5, 2))}),
         ]
         for label, s, look in curves:
-            ax.plot(grid, estimate_density(s.points[:, i], s.weights, grid, bounds, smooth=1.5), label=label, **look)
+            ax.plot(
+                grid, style.estimate_density(s.points[:, i], s.weights, grid, bounds, smooth=1.5), label=label, **look
+            )
         ax.set_ylim(0, 1.08 * max(float(np.max(line.get_ydata())) for line in ax.lines))
         ax.set_xlim(grid[0], grid[-1])
         ax.set_yticks([])
-        set_labels(ax, names[i], "density" if i == 0 else "")
-    add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
+        style.set_labels(ax, names[i], "density" if i == 0 else "")
+    style.add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure
 
 
 def weights(health: WeightSummary) -> Figure:
     """Draw a histogram of the weights, plain = 1, and the share of all weight on the heaviest runs."""
-    figure, axes = make_figure(8.6, 3.2, columns=2)
+    figure, axes = style.make_figure(8.6, 3.2, columns=2)
     ax = axes[0, 0]
     relative = health.weights * len(health.weights)
     positive = relative[relative > 0]
@@ -125,14 +121,14 @@ def weights(health: WeightSummary) -> Figure:
     ax.axvline(1, color=GREY, lw=1.2)
     if high / low > 3:
         ax.set_xscale("log")
-        set_plain_ticks(ax.xaxis, high / low)
-    set_labels(ax, "weight / mean weight", "runs", f"{health.n:,} runs count as {health.ess:,.0f}")
+        style.set_plain_ticks(ax.xaxis, high / low)
+    style.set_labels(ax, "weight / mean weight", "runs", f"{health.n:,} runs count as {health.ess:,.0f}")
     ax = axes[0, 1]
     heaviest = np.sort(health.weights)[::-1]
     share = np.arange(1, len(heaviest) + 1) / len(heaviest)
     ax.plot([0, 1], [0, 1], color=GREY, lw=1, label="equal weights")
     ax.plot(np.append(0, share), np.append(0, np.cumsum(heaviest)), color=COLOURS[0], lw=1.8, label="these")
     ax.plot(0.01, health.top_percent, "o", color=COLOURS[1], ms=5, label=f"heaviest 1 %: {health.top_percent:.0%}")
-    set_labels(ax, "share of runs, heaviest first", "share of weight", f"Pareto k = {health.pareto_k:.2f}")
-    add_legend(ax, loc="lower right")
+    style.set_labels(ax, "share of runs, heaviest first", "share of weight", f"Pareto k = {health.pareto_k:.2f}")
+    style.add_legend(ax, loc="lower right")
     return figure

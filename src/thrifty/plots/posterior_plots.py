@@ -10,17 +10,8 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample
-from thrifty.plots.style import (
-    COLOURS,
-    GREY,
-    add_figure_legend,
-    as_sample,
-    estimate_density,
-    find_range,
-    make_figure,
-    parameter_names,
-    set_labels,
-)
+from thrifty.plots import style
+from thrifty.plots.style import COLOURS, GREY
 from thrifty.priors import as_prior
 from thrifty.types import Array, Prior
 
@@ -48,13 +39,13 @@ def pairs(
         truth: Parameters (p,) to mark.
         names: Of the parameters; by default the prior's.
     """
-    sample = as_sample(draws, log_weights, "draws")
+    sample = style.as_sample(draws, log_weights, "draws")
     dim = sample.points.shape[1]
     known = None if prior is None else as_prior(prior)
-    names = parameter_names(names or (known.names if known else ()), dim)
+    names = style.parameter_names(names or (known.names if known else ()), dim)
     side = max(1.8 * dim, 3.2)
-    figure, axes = make_figure(side, side, rows=dim, columns=dim)
-    ends = [_clip_to_bounds(find_range([sample], i), *_bounds_of(known, i)) for i in range(dim)]
+    figure, axes = style.make_figure(side, side, rows=dim, columns=dim)
+    ends = [_clip_to_bounds(style.find_range([sample], i), *_bounds_of(known, i)) for i in range(dim)]
     mark = _read_truth(truth, dim)
     ends = ends if mark is None else [_include(end, float(value)) for end, value in zip(ends, mark, strict=True)]
     for i in range(dim):
@@ -70,7 +61,7 @@ def pairs(
             if mark is not None:
                 _mark_truth(ax, mark, j, None if i == j else i)
             ax.set_xlim(*ends[j])
-            set_labels(ax, names[j] if i == dim - 1 else "", names[i] if j == 0 and i > 0 else "")
+            style.set_labels(ax, names[j] if i == dim - 1 else "", names[i] if j == 0 and i > 0 else "")
             if i < dim - 1:
                 ax.set_xticklabels([])
             if j > 0 and i != j:
@@ -100,10 +91,10 @@ def marginals(
     dim = next(iter(samples.values())).points.shape[1]
     mark = _read_truth(truth, dim)
     known = None if prior is None else as_prior(prior)
-    names = parameter_names(names or (known.names if known else ()), dim)
-    figure, axes = make_figure(3.1 * dim + 0.6, 2.8, columns=dim)
+    names = style.parameter_names(names or (known.names if known else ()), dim)
+    figure, axes = style.make_figure(3.1 * dim + 0.6, 2.8, columns=dim)
     for i, ax in enumerate(axes[0]):
-        ends = find_range(list(samples.values()), i)
+        ends = style.find_range(list(samples.values()), i)
         bounds = _bounds_of(known, i)
         ends = _clip_to_bounds(ends, *bounds)
         ends = ends if mark is None else _include(ends, float(mark[i]))
@@ -112,14 +103,16 @@ def marginals(
             _draw_prior(ax, known, i, ends)
         for k, (label, s) in enumerate(samples.items()):
             colour = COLOURS[k % len(COLOURS)]
-            ax.plot(grid, estimate_density(s.points[:, i], s.weights, grid, bounds), color=colour, lw=1.6, label=label)
+            ax.plot(
+                grid, style.estimate_density(s.points[:, i], s.weights, grid, bounds), color=colour, lw=1.6, label=label
+            )
         if mark is not None:
             ax.axvline(float(mark[i]), color="black", lw=1, ls=(0, (4, 2)), label="truth")
         ax.set_xlim(*ends)
         ax.set_ylim(bottom=0)
         ax.set_yticks([])
-        set_labels(ax, names[i], "density" if i == 0 else "")
-    add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
+        style.set_labels(ax, names[i], "density" if i == 0 else "")
+    style.add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure
 
 
@@ -135,7 +128,7 @@ def _read_methods(methods: Mapping[str, npt.ArrayLike], log_weights: Mapping[str
                 why="a posterior without its weights is another posterior",
                 fix="give both the same label",
             )
-    samples = {label: as_sample(draws, log_weights.get(label), label) for label, draws in methods.items()}
+    samples = {label: style.as_sample(draws, log_weights.get(label), label) for label, draws in methods.items()}
     dim = next(iter(samples.values())).points.shape[1]
     for label, s in samples.items():
         if s.points.shape[1] != dim:
@@ -174,7 +167,7 @@ def _include(ends: tuple[float, float], value: float) -> tuple[float, float]:
 
 def _draw_marginal(ax: Axes, s: Sample, i: int, ends: tuple[float, float], prior: Prior | None) -> None:
     grid = np.linspace(*ends, 300)
-    curve = estimate_density(s.points[:, i], s.weights, grid, _bounds_of(prior, i))
+    curve = style.estimate_density(s.points[:, i], s.weights, grid, _bounds_of(prior, i))
     if prior is not None:
         _draw_prior(ax, prior, i, ends)
     ax.plot(grid, curve, color=COLOURS[0], lw=1.6)
@@ -187,7 +180,9 @@ def _draw_marginal(ax: Axes, s: Sample, i: int, ends: tuple[float, float], prior
 def _draw_prior(ax: Axes, prior: Prior, i: int, ends: tuple[float, float]) -> None:
     values = np.asarray(prior.sample(20_000, np.random.default_rng(0)))[:, i]
     grid = np.linspace(*ends, 300)
-    curve = estimate_density(values, np.full(len(values), 1 / len(values)), grid, _bounds_of(prior, i), smooth=2.5)
+    curve = style.estimate_density(
+        values, np.full(len(values), 1 / len(values)), grid, _bounds_of(prior, i), smooth=2.5
+    )
     ax.plot(grid, curve, color=GREY, lw=1.2, label="prior")
 
 
@@ -229,4 +224,4 @@ def _add_legend(figure: Figure, *, prior: bool, truth: bool) -> None:
     handles += [Line2D([], [], color=GREY, lw=1.2, label="prior")] if prior else []
     handles += [Line2D([], [], color="black", lw=0.9, ls=(0, (4, 2)), label="truth")] if truth else []
     columns = len(handles) if figure.get_figwidth() > 5 else 3  # five entries are wider than two small axes
-    add_figure_legend(figure, handles, right=True, columns=columns)
+    style.add_figure_legend(figure, handles, right=True, columns=columns)

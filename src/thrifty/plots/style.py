@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.metrics.samples import Sample, sample
+from thrifty.metrics.samples import Sample, read_sample
 from thrifty.types import Array
 from thrifty.weights import normalise
 
@@ -73,16 +73,11 @@ def set_plain_ticks(axis: Axis, ratio: float) -> None:
 
 def as_sample(draws: npt.ArrayLike, log_weights: npt.ArrayLike | None, name: str) -> Sample:
     """Convert draws with log weights to a sample with linear weights."""
-    return sample(draws, None if log_weights is None else normalise(log_weights), name)
+    return read_sample(draws, None if log_weights is None else normalise(log_weights), name)
 
 
 def estimate_density(
-    values: Array,
-    weights: Array,
-    grid: Array,
-    bounds: tuple[float, float] = (-np.inf, np.inf),
-    *,
-    smooth: float = 1.0,
+    values: Array, weights: Array, grid: Array, bounds: tuple[float, float] = (-np.inf, np.inf), *, smooth: float = 1.0
 ) -> Array:
     """Estimate a weighted Gaussian kernel density on a grid, mirrored at finite bounds so that no mass is lost.
 

@@ -7,7 +7,7 @@ importing torch.
 """
 
 from thrifty.priors.adapters import as_prior
-from thrifty.priors.check_prior import check_draws, check_prior, same_prior
+from thrifty.priors.check_prior import check_draws, check_prior, is_same_prior
 from thrifty.priors.families import Independent, LogUniform, Normal, Uniform
 
 __all__ = [
@@ -18,5 +18,5 @@ __all__ = [
     "as_prior",
     "check_draws",
     "check_prior",
-    "same_prior",
+    "is_same_prior",
 ]

@@ -10,24 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.priors.families import Independent, as_parameter_names
+from thrifty.priors.families import Independent, Named, as_parameter_names
 from thrifty.types import Array, Prior, as_rows
 
 
 @dataclass(frozen=True)
-class _ScipyJoint:
+class _ScipyJoint(Named):
     """A frozen multivariate scipy distribution."""
 
     frozen: Any
     names: tuple[str, ...]
-
-    @property
-    def dim(self) -> int:
-        return len(self.names)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         draws = self.frozen.rvs(size=n, random_state=np.random.default_rng(rng))
@@ -50,7 +42,7 @@ class _TorchPrior:
         return len(self.names)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        draws = _torch_draws(self.distribution, n, int(np.random.default_rng(rng).integers(2**63 - 1)))
+        draws = _draw_from_torch(self.distribution, n, int(np.random.default_rng(rng).integers(2**63 - 1)))
         return draws.detach().cpu().numpy().astype(np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
@@ -73,13 +65,13 @@ class _TorchPrior:
 
         if not len(theta):
             return np.empty(0)
-        like = _torch_draws(self.distribution, 1, 0)
+        like = _draw_from_torch(self.distribution, 1, 0)
         point = torch.as_tensor(theta, dtype=like.dtype)
         values = self.distribution.log_prob(point if like.ndim > 1 else point[:, 0])
         return values.detach().cpu().numpy().astype(np.float64).reshape(len(theta), -1).sum(1)
 
 
-def _torch_draws(distribution: Any, n: int, seed: int) -> Any:
+def _draw_from_torch(distribution: Any, n: int, seed: int) -> Any:
     import torch  # loaded already: the user made the distribution with it
 
     with torch.random.fork_rng(devices=[]):  # the user's global stream is left as it was
@@ -88,22 +80,15 @@ def _torch_draws(distribution: Any, n: int, seed: int) -> Any:
 
 
 @dataclass(frozen=True)
-class _Unbounded:
+class _Unbounded(Named):
     """A prior that says nothing about its bounds: the whole space, its density decides."""
 
     inner: Any
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.inner.names)
+    names: tuple[str, ...]
 
     @property
     def dim(self) -> int:
         return int(self.inner.dim)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.inner.sample(n, rng)
@@ -137,7 +122,7 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
     if isinstance(obj, Prior):
         return obj
     if all(hasattr(obj, label) for label in ("sample", "log_prob", "names", "dim")):
-        return _Unbounded(obj)
+        return _Unbounded(obj, tuple(obj.names))
     if hasattr(obj, "sample") and hasattr(obj, "log_prob"):
         return _from_torch(obj, names)
     missing = "sample" if not hasattr(obj, "sample") else "log_prob"
@@ -181,7 +166,7 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
 
 def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
     try:
-        draw = _torch_draws(obj, 2, 0)
+        draw = _draw_from_torch(obj, 2, 0)
     except TypeError as error:
         raise PriorError(
             f"{type(obj).__name__}.sample((2,)) fails: {error}",
@@ -197,10 +182,10 @@ def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
     if getattr(getattr(obj, "support", None), "is_discrete", False):
         raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="bad-prior")
     dim = 1 if draw.ndim == 1 else int(draw.shape[-1])
-    return _TorchPrior(obj, as_parameter_names(names, dim), _torch_bounds(obj, dim))
+    return _TorchPrior(obj, as_parameter_names(names, dim), _read_torch_bounds(obj, dim))
 
 
-def _torch_bounds(obj: Any, dim: int) -> tuple[Array, Array]:
+def _read_torch_bounds(obj: Any, dim: int) -> tuple[Array, Array]:
     """Ends of the support, read from the constraint by duck typing; infinite where it says nothing."""
     support = getattr(obj, "support", None)
     while support is not None and hasattr(support, "base_constraint"):

@@ -12,8 +12,8 @@ from thrifty.priors.families import LogUniform, Normal, Uniform
 from thrifty.types import Array, Prior
 
 
-def same_prior(a: Any, b: Any) -> bool:
-    """Whether two priors are one object, or of one kind with equal numbers."""
+def is_same_prior(a: Any, b: Any) -> bool:
+    """Say whether two priors are one object, or of one kind with equal numbers."""
     if a is b:
         return True
     if type(a) is not type(b) or not isinstance(a, Uniform | LogUniform | Normal):
@@ -22,10 +22,10 @@ def same_prior(a: Any, b: Any) -> bool:
 
 
 def check_draws(prior: Prior, draws: Any) -> Array:
-    """The draws of a prior (n, p), checked for shape, finiteness and density at the first 200.
+    """Check draws of a prior (n, p) for shape, finiteness and density at the first 200, and return them.
 
     Raises:
-        PriorError: bad-prior wrong shape or not finite, bad-prior a draw has zero density or lies outside the bounds.
+        PriorError: bad-prior, wrong shape, not finite, of zero density or outside the bounds.
     """
     theta = np.asarray(draws, dtype=np.float64)
     if theta.ndim != 2 or theta.shape[1] != prior.dim:
@@ -65,7 +65,7 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
     over it, within six standard errors of both.
 
     Raises:
-        PriorError: bad-prior wrong shape, bad-prior sampler and density disagree, bad-prior a parameter never varies.
+        PriorError: bad-prior, wrong shape, sampler and density disagree, or a parameter never varies.
     """
     rng = np.random.default_rng(seed)
     theta = check_draws(prior, prior.sample(n, rng))

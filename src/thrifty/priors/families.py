@@ -18,7 +18,7 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def as_parameter_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]:
-    """Names of `dim` parameters: safe, different, or made up."""
+    """Read the names of `dim` parameters: safe and different, or made up where there are none."""
     if names is None or len(names) == 0:
         return tuple(f"theta_{i + 1}" for i in range(dim)) if dim > 1 else ("theta",)
     if isinstance(names, str):
@@ -35,7 +35,7 @@ def as_parameter_names(names: Sequence[str] | None, dim: int) -> tuple[str, ...]
     return tuple(names)
 
 
-def _vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Array]]:
+def _as_vectors(named: Mapping[str, npt.ArrayLike], names: Sequence[str] | None) -> tuple[tuple[str, ...], list[Array]]:
     """Broadcast the settings of a prior to one length, and check that all are finite numbers."""
     try:
         settings = np.broadcast_arrays(*(np.atleast_1d(np.asarray(v, dtype=np.float64)) for v in named.values()))
@@ -66,8 +66,39 @@ def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
             raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="bad-prior", fix="swap them")
 
 
+class Named:
+    """Parameters with names, anywhere in the space unless a class below says otherwise."""
+
+    names: tuple[str, ...]
+
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.names)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Ends of the support: the whole space."""
+        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
+
+
+class _Box(Named):
+    """Parameters between `low` and `high`, which are fields of the classes below."""
+
+    low: Array
+    high: Array
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Ends of the box."""
+        return self.low, self.high
+
+    def _contains(self, theta: Array) -> npt.NDArray[np.bool_]:
+        return np.all((theta >= self.low) & (theta <= self.high), axis=1)
+
+
 @dataclass(frozen=True, eq=False)
-class Uniform:
+class Uniform(_Box):
     """Independent uniform parameters on [low, high].
 
     Example:
@@ -81,19 +112,9 @@ class Uniform:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names, (low, high) = _vectors({"low": self.low, "high": self.high}, self.names)
+        names, (low, high) = _as_vectors({"low": self.low, "high": self.high}, self.names)
         _check_interval(names, low, high)
-        _set(self, names=names, low=low, high=high)
-
-    @property
-    def dim(self) -> int:
-        """Number of parameters."""
-        return len(self.names)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """The box."""
-        return self.low, self.high
+        _set_fields(self, names=names, low=low, high=high)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -105,12 +126,11 @@ class Uniform:
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """-log volume inside the box, -inf outside."""
         theta = as_rows(theta, dim=self.dim)
-        inside = ((theta >= self.low) & (theta <= self.high)).all(1)
-        return np.where(inside, -np.log(self.high - self.low).sum(), -np.inf)
+        return np.where(self._contains(theta), -np.log(self.high - self.low).sum(), -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
-class LogUniform:
+class LogUniform(_Box):
     """Independent parameters whose logarithm is uniform on [log low, log high].
 
     Example:
@@ -123,22 +143,12 @@ class LogUniform:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names, (low, high) = _vectors({"low": self.low, "high": self.high}, self.names)
+        names, (low, high) = _as_vectors({"low": self.low, "high": self.high}, self.names)
         for name, a in zip(names, low, strict=True):
             if a <= 0:
                 raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="bad-prior")
         _check_interval(names, low, high)
-        _set(self, names=names, low=low, high=high)
-
-    @property
-    def dim(self) -> int:
-        """Number of parameters."""
-        return len(self.names)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """The box."""
-        return self.low, self.high
+        _set_fields(self, names=names, low=low, high=high)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -149,13 +159,12 @@ class LogUniform:
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Minus the sum of log theta and of log log(high/low) inside the box, -inf outside."""
         theta = as_rows(theta, dim=self.dim)
-        inside = ((theta >= self.low) & (theta <= self.high)).all(1)
         scale = np.log(np.log(self.high) - np.log(self.low)).sum()
-        return np.where(inside, -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
+        return np.where(self._contains(theta), -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
-class Normal:
+class Normal(Named):
     """Independent normal parameters.
 
     Example:
@@ -168,21 +177,11 @@ class Normal:
     names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names, (mean, sd) = _vectors({"mean": self.mean, "sd": self.sd}, self.names)
+        names, (mean, sd) = _as_vectors({"mean": self.mean, "sd": self.sd}, self.names)
         for name, value in zip(names, sd, strict=True):
             if value <= 0:
                 raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="bad-prior")
-        _set(self, names=names, mean=mean, sd=sd)
-
-    @property
-    def dim(self) -> int:
-        """Number of parameters."""
-        return len(self.names)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """The whole space."""
-        return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
+        _set_fields(self, names=names, mean=mean, sd=sd)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -195,7 +194,7 @@ class Normal:
 
 
 @dataclass(frozen=True, eq=False)
-class Independent:
+class Independent(Named):
     """Independent parameters, each with its own scipy frozen distribution.
 
     Example:
@@ -233,12 +232,7 @@ class Independent:
                     code="bad-prior",
                     fix="check scale > 0 and the shape parameters",
                 )
-        _set(self, names=names, marginals=dict(self.marginals))
-
-    @property
-    def dim(self) -> int:
-        """Number of parameters."""
-        return len(self.names)
+        _set_fields(self, names=names, marginals=dict(self.marginals))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -259,6 +253,6 @@ class Independent:
         )
 
 
-def _set(instance: object, **values: object) -> None:
+def _set_fields(instance: object, **values: object) -> None:
     for label, value in values.items():
         object.__setattr__(instance, label, value)

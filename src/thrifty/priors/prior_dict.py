@@ -11,7 +11,7 @@ from thrifty.errors import DataError
 from thrifty.priors.families import Independent, LogUniform, Normal, Uniform
 from thrifty.types import Prior
 
-_OWN: dict[str, tuple[type, tuple[str, str]]] = {
+_FAMILIES: dict[str, tuple[type, tuple[str, str]]] = {
     "Uniform": (Uniform, ("low", "high")),
     "LogUniform": (LogUniform, ("low", "high")),
     "Normal": (Normal, ("mean", "sd")),
@@ -19,25 +19,25 @@ _OWN: dict[str, tuple[type, tuple[str, str]]] = {
 
 
 def prior_to_dict(prior: Prior) -> dict[str, Any]:
-    """The prior's numbers, or only its names when it has none.
+    """Write a prior as plain numbers, or only its names when it has none.
 
     Example:
         >>> prior_to_dict(th.Uniform([0.0], [1.0]))
         {'kind': 'Uniform', 'names': ['theta'], 'low': [0.0], 'high': [1.0]}
     """
     names = list(prior.names)
-    for kind, (own, labels) in _OWN.items():
+    for kind, (own, labels) in _FAMILIES.items():
         if type(prior) is own:
             return {"kind": kind, "names": names, **{label: getattr(prior, label).tolist() for label in labels}}
     if type(prior) is Independent:
-        marginals = [_marginal(prior.marginals[name]) for name in names]
+        marginals = [_marginal_to_dict(prior.marginals[name]) for name in names]
         if all(marginals):
             return {"kind": "Independent", "names": names, "marginals": marginals}
     return {"kind": "given", "names": names, "type": type(prior).__name__}
 
 
-def _marginal(frozen: Any) -> dict[str, Any]:
-    """A scipy frozen distribution by name and arguments; empty when it is not one of scipy's own."""
+def _marginal_to_dict(frozen: Any) -> dict[str, Any]:
+    """Write a scipy frozen distribution by name and arguments; empty when it is not one of scipy's own."""
     from scipy import stats
 
     name = getattr(getattr(frozen, "dist", None), "name", "")
@@ -51,14 +51,14 @@ def _marginal(frozen: Any) -> dict[str, Any]:
 
 
 def prior_from_dict(values: Mapping[str, Any]) -> Prior:
-    """The prior that `prior_to_dict` wrote.
+    """Rebuild the prior that `prior_to_dict` wrote.
 
     Raises:
         DataError: code-not-saved, it was not written as numbers and must be given.
     """
     kind = values.get("kind")
-    if isinstance(kind, str) and kind in _OWN:
-        own, labels = _OWN[kind]
+    if isinstance(kind, str) and kind in _FAMILIES:
+        own, labels = _FAMILIES[kind]
         return own(*(np.asarray(values[label], dtype=np.float64) for label in labels), names=tuple(values["names"]))
     if kind == "Independent":
         from scipy import stats

@@ -10,15 +10,15 @@ from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.mixture import Mixture
 from thrifty.proposals.pool import Pool
 from thrifty.proposals.proposal_dict import weighting_from_dict
-from thrifty.proposals.reference import REFERENCE, Normaliser, evaluate_cost, reference_costs
+from thrifty.proposals.reference import REFERENCE_DRAWS, Normaliser, draw_reference_costs, evaluate_cost
 
 __all__ = [
-    "REFERENCE",
+    "REFERENCE_DRAWS",
     "CostAware",
     "Mixture",
     "Normaliser",
     "Pool",
     "evaluate_cost",
-    "reference_costs",
+    "draw_reference_costs",
     "weighting_from_dict",
 ]

@@ -16,17 +16,17 @@ from thrifty.proposals.reference import (
     Normaliser,
     as_count,
     check_callable,
+    draw_enough_reference_costs,
+    estimate_normaliser,
     evaluate_cost,
     log_mean_exp,
-    normaliser_of,
-    reference_for,
 )
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows
 
-BLOCK = 65_536  # candidates per random stream: amortises the set-up of a stream, and half a megabyte stays in cache
-COLLAPSED = 0.02  # effective share of draws below which they are hardly worth drawing
-RARE, HOPELESS = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
+CANDIDATES_PER_STREAM = 65_536  # amortises the set-up of a random stream, and half a megabyte stays in cache
+MIN_ESS_FRACTION = 0.02  # effective share of draws below which they are hardly worth drawing
+WARN_ACCEPTANCE, MIN_ACCEPTANCE = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,9 @@ class CostAware:
 
     @cached_property
     def _reference(self) -> Array:
-        return reference_for(self.prior, self.cost, [self.penalty]) if self._costs is None else self._costs
+        return (
+            draw_enough_reference_costs(self.prior, self.cost, [self.penalty]) if self._costs is None else self._costs
+        )
 
     @cached_property
     def _log_g_min(self) -> float:
@@ -99,7 +101,7 @@ class CostAware:
     @cached_property
     def normaliser(self) -> Normaliser:
         """B = E_prior[1/g], estimated from free prior draws, with its standard error."""
-        return normaliser_of(self._log_g)
+        return estimate_normaliser(self._log_g)
 
     @cached_property
     def gain(self) -> float:
@@ -160,8 +162,8 @@ class CostAware:
         found = block = 0
         while found < n:
             stream = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(block,)))
-            theta = np.asarray(self.prior.sample(BLOCK, stream), dtype=np.float64)
-            costs, u = evaluate_cost(self.cost, theta), stream.random(BLOCK)
+            theta = np.asarray(self.prior.sample(CANDIDATES_PER_STREAM, stream), dtype=np.float64)
+            costs, u = evaluate_cost(self.cost, theta), stream.random(CANDIDATES_PER_STREAM)
             maybe = np.flatnonzero((costs <= pivot) | (u <= most))
             log_g = self.penalty.log(costs[maybe])
             excess = log_g - self._log_g_min
@@ -196,8 +198,8 @@ class CostAware:
         return float(pivots[best]), float(most[best])
 
     def _check_acceptance(self) -> None:
-        if self.acceptance >= RARE:
-            if self.ess_fraction < COLLAPSED:
+        if self.acceptance >= WARN_ACCEPTANCE:
+            if self.ess_fraction < MIN_ESS_FRACTION:
                 warn(
                     f"[few-effective-runs] the penalty {self.penalty} keeps {self.ess_fraction:.1%} effective draws:"
                     f" 10,000 count as {10_000 * self.ess_fraction:,.0f}\n  fix: th.Power(0.5), or th.Mixture",
@@ -207,12 +209,12 @@ class CostAware:
         costs = self._reference
         floor = float(np.quantile(costs, 0.01))
         raised = float(np.exp(log_mean_exp(np.minimum(self.penalty.log(np.full(1, floor)) - self._log_g, 0.0))))
-        what = f"1 in {_short(1 / self.acceptance)} prior draws is accepted under the penalty {self.penalty}"
+        what = f"1 in {_format_count(1 / self.acceptance)} prior draws is accepted under the penalty {self.penalty}"
         fix = (
-            f"raise the floor: low={floor:.3g} (the cheapest 1 % of the prior) accepts 1 in {_short(1 / raised)};"
-            " or use a gentler penalty, th.Power(0.5)"
+            f"raise the floor: low={floor:.3g} (the cheapest 1 % of the prior) accepts 1 in"
+            f" {_format_count(1 / raised)}; or use a gentler penalty, th.Power(0.5)"
         )
-        if self.acceptance < HOPELESS:
+        if self.acceptance < MIN_ACCEPTANCE:
             raise PenaltyError(
                 what, code="few-effective-runs", why="drawing would take longer than simulating", fix=fix
             )
@@ -234,5 +236,5 @@ class CostAware:
         }
 
 
-def _short(value: float) -> str:
+def _format_count(value: float) -> str:
     return f"{value / 1e6:.2g} million" if value >= 1e6 else f"{value:,.0f}"

@@ -28,15 +28,15 @@ from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
 from thrifty.weights import covariance, normalise, resample_indices
 
-ROWS = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
-BLOCK = 4_096  # candidates per turn of the rejection loop
-REFERENCE = 2**15  # free draws behind floor and normaliser: relative error of Z below 1 %
+ROWS_AT_ONCE = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
+CANDIDATES_PER_TURN = 4_096  # candidates per turn of the rejection loop
+REFERENCE_DRAWS = 2**15  # free draws behind floor and normaliser: relative error of Z below 1 %
 _REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on luck
-CENTRES = 500  # particles of the mixture; more cost time and change nothing
-HOPELESS = 1e-5  # acceptance below which drawing would take longer than simulating
+MAX_CENTRES = 500  # particles of the mixture; more cost time and change nothing
+MIN_ACCEPTANCE = 1e-5  # acceptance below which drawing would take longer than simulating
 
 
-def _one(theta: Array) -> Array:
+def _unit_cost(theta: Array) -> Array:
     return np.ones(len(theta))
 
 
@@ -80,9 +80,9 @@ class KernelProposal:
         spread = scale * covariance(theta, log_weights)
         floor = 1e-8 * np.square(np.ptp(theta, axis=0)).max() + 1e-300  # particles on a line still move off it
         kernel = spread + floor * np.eye(len(spread))
-        if len(theta) > CENTRES:
-            theta = theta[resample_indices(log_weights, CENTRES, rng=_REFERENCE_STREAM)]
-            log_weights = np.zeros(CENTRES)
+        if len(theta) > MAX_CENTRES:
+            theta = theta[resample_indices(log_weights, MAX_CENTRES, rng=_REFERENCE_STREAM)]
+            log_weights = np.zeros(MAX_CENTRES)
         return cls(prior, theta, log_weights, kernel, penalty, cost)
 
     @cached_property
@@ -96,11 +96,11 @@ class KernelProposal:
     @cached_property
     def _free(self) -> tuple[Array, float]:
         """Costs at free kernel draws inside the support, and the share that lies inside."""
-        theta = self._candidates(REFERENCE, np.random.default_rng(_REFERENCE_STREAM))
+        theta = self._candidates(REFERENCE_DRAWS, np.random.default_rng(_REFERENCE_STREAM))
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         if not inside.any():
-            raise PenaltyError(f"none of {REFERENCE} kernel draws lies inside the prior", code="outside-prior")
-        return evaluate_cost(self.cost or _one, theta[inside]), float(inside.mean())
+            raise PenaltyError(f"none of {REFERENCE_DRAWS} kernel draws lies inside the prior", code="outside-prior")
+        return evaluate_cost(self.cost or _unit_cost, theta[inside]), float(inside.mean())
 
     @cached_property
     def _floored(self) -> Penalty:
@@ -127,8 +127,8 @@ class KernelProposal:
             log_weights = np.log(normalise(self.log_weights)) - 0.5 * np.square(b).sum(1)
         constant = np.log(np.diag(inverse)).sum() - 0.5 * theta.shape[1] * np.log(2 * np.pi)
         out = np.empty(len(theta))
-        for i in range(0, len(theta), ROWS):
-            part = slice(i, i + ROWS)
+        for i in range(0, len(theta), ROWS_AT_ONCE):
+            part = slice(i, i + ROWS_AT_ONCE)
             terms = a[part] @ b.T + log_weights
             top = terms.max(1)
             total = np.log(np.exp(terms - top[:, None]).sum(1))
@@ -138,7 +138,7 @@ class KernelProposal:
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Log of prior · g / K (n,): exact, up to the constant Z."""
         theta = as_rows(theta, dim=self.prior.dim)
-        log_g = self._floored.log(evaluate_cost(self.cost or _one, theta))
+        log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
         return np.asarray(self.prior.log_prob(theta)) + log_g - self.log_kernel(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
@@ -151,7 +151,7 @@ class KernelProposal:
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         out = np.full(len(theta), -np.inf)
         if inside.any():
-            log_g = self._floored.log(evaluate_cost(self.cost or _one, theta[inside]))
+            log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta[inside]))
             out[inside] = self.log_kernel(theta[inside]) - log_g - self.log_normaliser
         return out
 
@@ -165,7 +165,7 @@ class KernelProposal:
         low = self._floored.low
         log_g_min = float(self._floored.log(np.array([low if low is not None else self._free[0].min()]))[0])
         acceptance = float(np.exp(log_g_min + self.log_normaliser))
-        if acceptance < HOPELESS:
+        if acceptance < MIN_ACCEPTANCE:
             raise PenaltyError(
                 f"1 in {1 / acceptance:.2g} kernel draws is accepted under the penalty {self.penalty}",
                 code="few-effective-runs",
@@ -174,9 +174,9 @@ class KernelProposal:
         kept: list[Array] = []
         found = 0
         while found < n:
-            theta = self._candidates(BLOCK, rng)
+            theta = self._candidates(CANDIDATES_PER_TURN, rng)
             theta = theta[np.asarray(self.prior.log_prob(theta)) > -np.inf]
-            log_g = self._floored.log(evaluate_cost(self.cost or _one, theta))
+            log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
             theta = theta[rng.standard_exponential(len(theta)) >= log_g - log_g_min]
             kept.append(theta)
             found += len(theta)

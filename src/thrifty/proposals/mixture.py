@@ -13,7 +13,7 @@ from thrifty.errors import PenaltyError, WeightError
 from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware
-from thrifty.proposals.reference import Normaliser, as_count, reference_for
+from thrifty.proposals.reference import Normaliser, as_count, draw_enough_reference_costs
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior
 
@@ -60,7 +60,7 @@ class Mixture:
         shares = tuple(float(s) for s in self.shares) or (1 / len(self.powers),) * len(self.powers)
         check_shares(shares, len(self.powers))
         penalties = [as_penalty(p) for p in self.powers]
-        costs = reference_for(prior, self.cost, penalties)
+        costs = draw_enough_reference_costs(prior, self.cost, penalties)
         components = tuple(CostAware(prior, self.cost, p, _costs=costs) for p in penalties)
         log_b = tuple(c.log_normaliser for c in components)
         balance = Balance(tuple(c.penalty for c in components), shares, log_b)

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import WeightError, warn
-from thrifty.priors import as_prior, same_prior
+from thrifty.priors import as_prior, is_same_prior
 from thrifty.proposals.reference import as_count
 from thrifty.types import Array, Prior, as_rows
 
-UNKNOWN = 0.03  # relative error of B above which a pool's joint weights deserve a word
+MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool's joint weights deserve a word
 
 
 @runtime_checkable
@@ -57,7 +57,7 @@ class Pool:
         object.__setattr__(self, "prior", as_prior(self.prior))
         if len(parts) > 1:
             for _, proposal in parts:
-                _warn_of_rough_normaliser(proposal)
+                _warn_if_normaliser_is_rough(proposal)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -88,26 +88,26 @@ class Pool:
         return out
 
     def _log_ratio_of(self, proposal: Any, theta: Array) -> Array:
-        if same_prior(proposal, self.prior):
+        if is_same_prior(proposal, self.prior):
             return np.zeros(len(theta))
         # a ratio is against the proposal's own prior: of use only where that is the pool's
-        if isinstance(proposal, _KnownRatio) and same_prior(getattr(proposal, "prior", self.prior), self.prior):
+        if isinstance(proposal, _KnownRatio) and is_same_prior(getattr(proposal, "prior", self.prior), self.prior):
             return proposal.log_ratio(theta)
         density: Any = proposal if hasattr(proposal, "log_prob") else as_prior(proposal)
         return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, where every part has them."""
-        parts = [{"kind": "prior"} if same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
+        parts = [{"kind": "prior"} if is_same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
         return {"kind": "pool", "counts": [count for count, _ in self.parts], "parts": parts}
 
 
-def _warn_of_rough_normaliser(proposal: Any) -> None:
+def _warn_if_normaliser_is_rough(proposal: Any) -> None:
     """Warn if B has a large error; a proposal rebuilt from its numbers was tested when it was new."""
     if getattr(proposal, "log_b", None) is not None or not hasattr(proposal, "normaliser"):
         return
     error = proposal.normaliser.relative
-    if error > UNKNOWN:
+    if error > MAX_RELATIVE_ERROR:
         warn(
             f"[few-effective-runs] the normaliser of {proposal.penalty} is known to {error:.0%} only, and joint weights"
             " rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",

@@ -12,9 +12,11 @@ from thrifty.penalties import check_penalty
 from thrifty.priors import check_draws
 from thrifty.types import Array, Cost, Penalty, Prior
 
-REFERENCE = 2**17  # free prior draws behind floor, gain, efficiency and B: B within 0.3 % for usual penalties
-FINE = 2**20  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
-ROUGH = 0.01  # relative error of B above which more are drawn
+REFERENCE_DRAWS = 2**17  # free prior draws behind floor, gain, efficiency and B: B within 0.3 % for usual penalties
+MORE_REFERENCE_DRAWS = (
+    2**20
+)  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
+MAX_RELATIVE_ERROR = 0.01  # relative error of B above which more are drawn
 _REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on luck
 
 
@@ -30,7 +32,7 @@ class Normaliser(NamedTuple):
         return self.se / self.value
 
 
-def normaliser_of(log_g: Array) -> Normaliser:
+def estimate_normaliser(log_g: Array) -> Normaliser:
     """B and its standard error from log g at prior draws (n,)."""
     inverse = np.exp(log_g.min() - log_g)
     scale = np.exp(-log_g.min())
@@ -75,7 +77,7 @@ def check_callable(cost: Cost) -> None:
         raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="bad-cost")
 
 
-def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int = _REFERENCE_STREAM) -> Array:
+def draw_reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE_DRAWS, seed: int = _REFERENCE_STREAM) -> Array:
     """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
     check_callable(cost)
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
@@ -92,15 +94,15 @@ def reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE, seed: int =
     return costs
 
 
-def reference_for(prior: Prior, cost: Cost, penalties: Sequence[Penalty]) -> Array:
+def draw_enough_reference_costs(prior: Prior, cost: Cost, penalties: Sequence[Penalty]) -> Array:
     """Reference costs, more of them where a penalty's normaliser would be rough."""
-    costs = reference_costs(prior, cost)
+    costs = draw_reference_costs(prior, cost)
     penalties = [p.floored(float(costs.min())) for p in penalties]
     for penalty in penalties:
         check_penalty(penalty, np.quantile(costs, np.linspace(0, 1, 257)))
-    if all(normaliser_of(p.log(costs)).relative < ROUGH for p in penalties):
+    if all(estimate_normaliser(p.log(costs)).relative < MAX_RELATIVE_ERROR for p in penalties):
         return costs
-    return reference_costs(prior, cost, n=FINE)
+    return draw_reference_costs(prior, cost, n=MORE_REFERENCE_DRAWS)
 
 
 def log_mean_exp(values: Array) -> float:

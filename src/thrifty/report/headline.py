@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
@@ -77,16 +76,17 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
         )
     if not status.deterministic:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
-    checks = [check for check in (result.diagnosis or {}).get("checks") or [] if isinstance(check, dict)]
-    ordered = sorted(checks, key=lambda c: _SUPPORT.index(c["name"]) if c.get("name") in _SUPPORT else len(_SUPPORT))
+    ordered = sorted(
+        result.checks, key=lambda c: _SUPPORT.index(c["name"]) if c.get("name") in _SUPPORT else len(_SUPPORT)
+    )
     for check in ordered:
         level = check.get("verdict")
         trust: Trust = level if level in VERDICTS else "do not trust"  # an unreadable verdict gives no trust
         name = _NAMES.get(str(check.get("name")), clean(check.get("name", "check"), 40))
         found.append((trust, f"{name}: {clean(check.get('reason', 'no reason given'), 300)}."))
-    if not checks:
+    if not ordered:
         found.append(("with care", "No check of the posterior was made: diagnose it before using it."))
-    if facts.simulations is not None and not any(check.get("name") == "weights" for check in checks):
+    if facts.simulations is not None and not any(check.get("name") == "weights" for check in ordered):
         health = weight_health(facts.simulations)
         found.append((health.verdict, f"Weights: {health.reason}."))
     return found
@@ -144,14 +144,14 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
 
 
 def _summarise_calibration(results: tuple[Result, ...]) -> KeyFigure:
-    checks: list[dict[str, Any]] = [] if not results else (results[-1].diagnosis or {}).get("checks") or []
-    ranks = next((c for c in checks if isinstance(c, dict) and c.get("name") == "sbc"), None)
+    ranks = next((c for result in results[-1:] for c in result.checks if c.get("name") == "sbc"), None)
     if ranks is None:
         return KeyFigure("calibration", "–", "no posterior yet" if not results else "not checked")
     p_value = ranks.get("p_value")
     shown = f"p = {p_value:.2g}" if isinstance(p_value, int | float) else "–"
-    notes = " ".join(str(note) for note in (results[-1].diagnosis or {}).get("notes") or [])
-    seen = "may have trained" in notes  # note of `th.diagnose` where no run was held out
+    seen = any(
+        "may have trained" in note for note in results[-1].notes
+    )  # note of `th.diagnose` where no run was held out
     return KeyFigure(
         "calibration",
         shown,

@@ -46,7 +46,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
     lead = [
         f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
-        f" {_format_values(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}.",
+        f" {_format_values(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}."
     ]
     prior = facts.prior if facts.knows_prior else None
     figure = _draw_pairs(last, prior)
@@ -158,15 +158,12 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
 
 
 def _list_checks(result: Result) -> list[Grid]:
-    rows = (result.diagnosis or {}).get("checks") or []
     body = [
         [clean(row.get("name", ""), 40), _ANSWERS.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
          clean(row.get("reason", ""), 300)]
-        for row in rows
-        if isinstance(row, dict)
+        for row in result.checks
     ]  # fmt: skip
-    notes = (result.diagnosis or {}).get("notes") or []
-    body += [["note", "", clean(note, 300)] for note in notes]
+    body += [["note", "", clean(note, 300)] for note in result.notes]
     return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
 
 

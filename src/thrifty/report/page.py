@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -170,25 +169,16 @@ def _resource(name: str) -> str:
 
 def _replace(path: Path, text: str) -> None:
     """Write beside the target, then rename over it."""
-    temporary = None
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
+        part.unlink(missing_ok=True)  # left by a killed process with this number
+        with part.open("x", encoding="utf-8") as file:
             file.write(text)
-        os.chmod(temporary, 0o666 & ~_read_umask())
-        os.replace(temporary, path)
+        os.replace(part, path)
     except OSError as error:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+        with contextlib.suppress(OSError):
+            part.unlink()
         raise StorageError(
             f"cannot write {path}: {error.strerror}", code="disk-problem", fix="choose another file with --out"
         ) from None
-
-
-def _read_umask() -> int:
-    """Read the process's mask: a temporary file is private, a report is not."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask

@@ -136,7 +136,7 @@ def proposal_section(facts: Facts) -> Section:
     p_value = self_check(facts.proposal, seed=facts.settings.seed)
     lead = [
         "The proposal prefers cheap parameters; its weighted draws must follow the prior. The self-check"
-        f" compares 50,000 weighted draws with the prior: p = {p_value:.2g} (a plan below 1e-6 is refused).",
+        f" compares 50,000 weighted draws with the prior: p = {p_value:.2g} (a plan below 1e-6 is refused)."
     ]
     figure = plots.proposal(facts.proposal, n=8000)
     for ax, name in zip(figure.axes, facts.labels, strict=True):
@@ -157,8 +157,7 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
         f" {health.largest:.1%} of all weight, the heaviest 1 % hold {health.top_percent:.0%}; Pareto k"
         f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted)."
     ]
-    checks = (results[-1].diagnosis or {}).get("checks") or [] if results else []
-    local = [c.get("reason", "") for c in checks if isinstance(c, dict) and c.get("name") == "local_ess"]
+    local = [c.get("reason", "") for r in results[-1:] for c in r.checks if c.get("name") == "local_ess"]
     lead += [f"At the observation: {clean(local[0], 300)}."] if local else []
     if np.ptp(sims.log_weights[np.isfinite(sims.log_weights)]) < 1e-9:
         return Section(key, [*lead, "All weights are equal: these are draws from the prior."])

@@ -74,6 +74,16 @@ class Result:
                 raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="bad-weights")
             object.__setattr__(self, "log_weights", freeze(self.log_weights))
 
+    @property
+    def checks(self) -> list[dict[str, Any]]:
+        """The checks of the diagnosis, without entries that thrifty does not write."""
+        return [check for check in (self.diagnosis or {}).get("checks") or [] if isinstance(check, dict)]
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of the diagnosis."""
+        return [str(note) for note in (self.diagnosis or {}).get("notes") or []]
+
 
 def check_name(name: str) -> None:
     """Refuse a name that is not a plain folder name."""

@@ -30,10 +30,10 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, InferenceError
 from thrifty.inference.abc import ABC
-from thrifty.inference.adjustment import Adjust, epanechnikov, one_size
+from thrifty.inference.adjustment import Adjust, epanechnikov, scale_columns
 from thrifty.inference.checks import read_observation
 from thrifty.inference.transforms import BoxTransform
-from thrifty.inference.vector_distances import Distance, Euclidean, UserDistance, as_distance, width
+from thrifty.inference.vector_distances import Distance, Euclidean, UserDistance, as_distance, measure_width
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
@@ -75,7 +75,7 @@ class Nearness:
         )
         self.distance = self._settings.fit(x[runs.ok], log_weights[runs.ok])
         if self.is_adaptive:
-            self._first = self.distance = Euclidean(width(x[runs.ok], log_weights[runs.ok]))
+            self._first = self.distance = Euclidean(measure_width(x[runs.ok], log_weights[runs.ok]))
         self.distances = np.empty(0)
         self._measure_new(runs)
 
@@ -84,7 +84,7 @@ class Nearness:
         if self._first is not None and self._first.scale is not None:
             x = self._rows(runs)[runs.ok]
             order = np.argsort(self._first(x, self.x_o), kind="stable")[:nearest]
-            spread = width(x[order], np.zeros(len(order)))
+            spread = measure_width(x[order], np.zeros(len(order)))
             # a statistic that is constant in these runs keeps its first scale: runs that differ there are far
             self.distance = Euclidean(np.where(spread > 0, spread, self._first.scale))
             self.distances = np.empty(0)
@@ -194,7 +194,7 @@ def project(
 
 def _regress(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
     """Return (B (s - s_o), residual) of the weighted regression of z on the offset."""
-    scaled = one_size(offset, weights)
+    scaled = scale_columns(offset, weights)
     design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
     return scaled @ slopes[1:], z - design @ slopes

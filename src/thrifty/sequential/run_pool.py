@@ -20,7 +20,7 @@ from thrifty.costs import Polynomial, fit_cost
 from thrifty.errors import ConfigError, CostError, ThriftyWarning
 from thrifty.proposals import Pool, evaluate_cost
 from thrifty.sequential.generations import Generations
-from thrifty.sequential.spending import Allowance
+from thrifty.sequential.spending import Allowance, Spent
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Cost, Prior
 
@@ -81,9 +81,9 @@ class RunPool:
         return np.concatenate([part.cost for part in self._parts])
 
     @property
-    def spent(self) -> float:
-        """Cost of all runs."""
-        return float(sum(np.nansum(part.cost) for part in self._parts))
+    def spent(self) -> Spent:
+        """Cost and number of all runs."""
+        return Spent(float(sum(np.nansum(part.cost) for part in self._parts)), len(self))
 
     @property
     def cost_variation(self) -> float:
@@ -130,26 +130,26 @@ class PaidRuns:
 
     def run(self, proposal: Any, size: int, allowed: Allowance) -> tuple[int, str]:
         """Run `size` draws in blocks; return how many were run, and what stopped them, if anything did."""
-        done, stopped, before = 0, "", self.pool.spent
+        done, stopped, before = 0, "", self.pool.spent.cost
         while done < size and not stopped:
             each = self.expected_cost(proposal)
             if done and each is not None:  # draws of this very proposal say more than a cost model of its region
-                each = max(each, (self.pool.spent - before) / done)
+                each = max(each, (self.pool.spent.cost - before) / done)
             part = 0.5 if done else FIRST_BLOCK_SHARE
-            block = allowed.next_block(each, self.pool, part=part, spread=self.pool.cost_variation)
+            block = allowed.next_block(each, self.pool.spent, part=part, spread=self.pool.cost_variation)
             count = min(size - done, block)
             if count:
                 self.pool.add(proposal, self.generations.run(proposal, count))
                 done += count
                 self._check_cost(allowed)
             else:
-                stopped = allowed.stop_reason(self.pool)
+                stopped = allowed.stop_reason(self.pool.spent)
         if stopped == "budget" and len(self.pool) < 2:
             raise ConfigError(
-                f"the first run cost {self.pool.spent:g} of the budget of {allowed.cost:g}: no second is paid for",
+                f"the first run cost {self.pool.spent.cost:g} of the budget of {allowed.cost:g}: no second is paid for",
                 code="budget-too-small",
                 why="one run has nothing to be compared with",
-                fix=f"{100 * self.pool.spent:.2g} would pay about a hundred runs like it",
+                fix=f"{100 * self.pool.spent.cost:.2g} would pay about a hundred runs like it",
             )
         return done, stopped
 
@@ -173,7 +173,7 @@ class PaidRuns:
         """Return the expected cost of one draw, corrected by earlier generations; None before any cost is known."""
         if self.cost is not None:
             return self._predict(proposal) * self._correction()
-        return self.pool.spent / len(self.pool) if len(self.pool) else None
+        return self.pool.spent.cost / len(self.pool) if len(self.pool) else None
 
     def _predict(self, proposal: Any) -> float:
         """Expected cost of a draw under the current cost model."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.inference.abc import ABC
-from thrifty.inference.adjustment import Adjust, adjusted, epanechnikov
+from thrifty.inference.adjustment import Adjust, adjust_parameters, epanechnikov
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
@@ -96,7 +96,7 @@ class Loop:
             proposal = self._next()
             each = self.runs.expected_cost(proposal)
             size = max(self.size, len(self.pool) // POOL_PER_GENERATION)
-            stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool), allowed)
+            stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool.spent), allowed)
         return self._study(stopped)
 
     def _run_first(self, allowed: Allowance) -> str:
@@ -165,7 +165,7 @@ class Loop:
         offset = self.near.offset(self.pool.runs)
         if offset is not None and ess(kernel) >= RUNS_PER_COEFFICIENT * (offset.shape[1] + 2):
             low, high = self.prior.bounds
-            moved = adjusted(self.pool.theta[order], offset[order], kernel, BoxTransform(low, high))
+            moved = adjust_parameters(self.pool.theta[order], offset[order], kernel, BoxTransform(low, high))
             return moved, kernel, 2.0
         accepted = distances <= self.generations[-1].epsilon
         return self.pool.theta[accepted], self.pool.log_weights[accepted], 1.0

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -115,17 +115,11 @@ def cost_kind_of(budget: float | str | None) -> CostKind | None:
     return "cpu" if of == "cpu" else "wall"
 
 
-class Spender(Protocol):
-    """The runs so far: their number, and the sum of their costs."""
+class Spent(NamedTuple):
+    """The runs so far: the sum of their costs, and their number."""
 
-    @property
-    def spent(self) -> float:
-        """Cost of all runs."""
-        ...
-
-    def __len__(self) -> int:
-        """Number of runs."""
-        ...
+    cost: float
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -147,14 +141,14 @@ class Allowance:
         """Return the same allowance with a part of the cost."""
         return self if self.cost is None else replace(self, cost=part * self.cost)
 
-    def runs_left(self, each: float | None, so_far: Spender) -> float:
+    def runs_left(self, each: float | None, so_far: Spent) -> float:
         """Return the number of runs that are left, at an expected cost of `each`."""
-        runs = np.inf if self.runs is None else float(self.runs - len(so_far))
+        runs = np.inf if self.runs is None else float(self.runs - so_far.runs)
         if self.cost is None or not each:
             return runs
-        return min(runs, (self.cost - so_far.spent) / each)
+        return min(runs, (self.cost - so_far.cost) / each)
 
-    def next_block(self, each: float | None, so_far: Spender, *, part: float = 0.5, spread: float = 0.0) -> int:
+    def next_block(self, each: float | None, so_far: Spent, *, part: float = 0.5, spread: float = 0.0) -> int:
         """Return the number of runs to start next: a part of what is left, at last one per worker; 0 at the end.
 
         With costs of standard deviation `spread` times their mean, the block is so small that two standard deviations
@@ -166,28 +160,17 @@ class Allowance:
         if self.cost is None:
             return int(min(left, ALL_RUNS))
         # at most twice as many runs as now: after a cheap first run the next may be a thousand times more expensive
-        most = max(self.slots, len(so_far))
+        most = max(self.slots, so_far.runs)
         paid = (np.sqrt(spread**2 + left) - spread) ** 2  # m with m + 2 spread √m = left
         return int(min(max(min(left, self.slots), min(part * left, paid)), most))
 
-    def generation_size(self, size: int, each: float | None, so_far: Spender) -> int:
+    def generation_size(self, size: int, each: float | None, so_far: Spent) -> int:
         """Return `size`, or all that is left where less than half a generation would remain."""
         return size if self.runs_left(each, so_far) > 1.5 * size else ALL_RUNS
 
-    def stop_reason(self, so_far: Spender) -> str:
+    def stop_reason(self, so_far: Spent) -> str:
         """Name what is used up: "runs" or "budget"."""
-        return "runs" if self.runs is not None and len(so_far) >= self.runs else "budget"
-
-
-@dataclass(frozen=True)
-class Spent:
-    """A sum of costs and a number of runs, where there is no pool of runs."""
-
-    spent: float
-    runs: int
-
-    def __len__(self) -> int:
-        return self.runs
+        return "runs" if self.runs is not None and so_far.runs >= self.runs else "budget"
 
 
 class RecordingEngine:

@@ -44,7 +44,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
         raise DataError(
             f"priors over {old.dim} and {new.dim} parameters, runs have {simulations.dim}", code="wrong-prior"
         )
-    columns = _order(old, simulations, "old_prior"), _order(new, simulations, "new_prior")
+    columns = _match_columns(old, simulations, "old_prior"), _match_columns(new, simulations, "new_prior")
     _check_support(old, new, np.argsort(columns[1])[columns[0]])
     counts = simulations.log_weights > -np.inf  # what an earlier prior excluded stays excluded
     theta = simulations.theta[counts]
@@ -67,7 +67,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     return simulations.reweighted(log_weights)
 
 
-def _order(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
+def _match_columns(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
     """Which column of the runs each parameter of the prior is, by name where both have names of their own."""
     given = tuple(prior.names)
     unnamed = {("theta",), tuple(f"theta_{i + 1}" for i in range(prior.dim))}  # called so when given no names

@@ -58,10 +58,9 @@ def test_squared_weights_are_seen(seed, rng):
 
 def test_weighting_only_the_loss_of_nre_is_seen(seed, rng, monkeypatch):
     """Without the weights inside the scores, log w enters the ratio and the posterior moves by a k / 2."""
-    from thrifty.inference.neural import nre
-
-    honest = nre._loss
-    monkeypatch.setattr(nre, "_loss", lambda net, rows, g: honest(net, (rows[0], rows[1], 0 * rows[2]), g))
+    honest = th.NRE._loss
+    wrong = staticmethod(lambda net, rows, g: honest(net, (rows[0], rows[1], 0 * rows[2]), g))
+    monkeypatch.setattr(th.NRE, "_loss", wrong)
     assert shift(METHODS["NRE weighted"], simulations(3000, rng, k=1.0), seed) > 8
 
 

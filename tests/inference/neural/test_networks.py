@@ -12,7 +12,7 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.inference.neural import direct_posterior as direct
-from thrifty.inference.neural.training_settings import held_out
+from thrifty.inference.neural.training_settings import mark_held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import POSTERIOR_SD, PRIOR, simulations
@@ -77,7 +77,7 @@ def test_atomic_and_a_narrow_parameter_warn(seed, rng):
 
 def test_weightless_held_out_runs_are_told(rng):
     index = np.arange(300)
-    log_weights = np.where(held_out(index, 0.1), -200.0, 0.0)
+    log_weights = np.where(mark_held_out(index, 0.1), -200.0, 0.0)
     theta = PRIOR.sample(300, rng)
     table = th.Simulations.from_arrays(theta=theta, x=theta + rng.standard_normal((300, 1)), log_weights=log_weights)
     with pytest.raises(th.ThriftyError, match="held-out runs carry no weight"):
@@ -156,7 +156,7 @@ def test_leakage_is_reported_and_divided_out(seed, rng):
 
 
 def test_sampling_never_hangs(seed, rng, monkeypatch):
-    monkeypatch.setattr(direct, "CANDIDATES", 2000)
+    monkeypatch.setattr(direct, "MAX_CANDIDATES", 2000)
     posterior = th.NPE(PRIOR, network=MDN, training=th.Training(max_epochs=5)).fit(simulations(200, rng), seed=seed)
     elsewhere = direct.DirectPosterior(th.Uniform(50.0, 51.0), posterior.trained)
     with pytest.raises(th.ThriftyError, match=r"only 0 of \d+ network draws lie in the prior's support") as caught:
@@ -185,7 +185,7 @@ def test_learned_validity_is_multiplied_in(seed, rng):
     sims = failing(4000, rng)
     posterior = th.NLE(PRIOR, network=MDN, training=QUICK, failures="model").fit(sims, seed=seed)
     theta = np.linspace(-1.5, 1.5, 7)[:, None]
-    learned = posterior.valid.log_prob(torch.tensor(posterior.trained.frame.theta_in(theta))).exp().detach().numpy()
+    learned = posterior.valid.log_prob(torch.tensor(posterior.trained.frame.encode_theta(theta))).exp().detach().numpy()
     truth = 1 / (1 + np.exp(2 * theta[:, 0]))
     assert np.abs(learned - truth).max() < 5 * np.sqrt(0.25 / 400)  # about 400 runs near each point
     grid = np.linspace(-5, 5, 2001)

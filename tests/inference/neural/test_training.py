@@ -15,8 +15,8 @@ import pytest
 import torch
 
 import thrifty as th
-from thrifty.inference.neural.training import Table, mean_one, train
-from thrifty.inference.neural.training_settings import held_out
+from thrifty.inference.neural.training import Table, scale_to_mean_one, train
+from thrifty.inference.neural.training_settings import mark_held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import PRIOR, simulations
@@ -34,13 +34,13 @@ def numbers(posterior) -> np.ndarray:
 
 def test_weights_are_scaled_once_over_the_table(rng):
     """With a step of zero the training loss of an epoch is the weighted mean over all training rows, for any batch."""
-    theta, weights = rng.standard_normal(300), mean_one(3 * rng.standard_normal(300))
+    theta, weights = rng.standard_normal(300), scale_to_mean_one(3 * rng.standard_normal(300))
     net = torch.nn.Linear(1, 1)
 
     def loss(net, rows, g):
         return (net(rows[0])[:, 0] - 1) ** 2
 
-    validates = held_out(np.arange(300), 0.1)
+    validates = mark_held_out(np.arange(300), 0.1)
     table = Table((torch.tensor(theta[:, None], dtype=torch.float32),), weights, validates)
     with torch.no_grad():
         each = loss(net, table.tensors, None).numpy()
@@ -68,11 +68,11 @@ def test_realisations_count_weight_over_m(rng):
 
 def test_split_is_a_function_of_the_index():
     index = np.arange(5000)
-    chosen = held_out(index, 0.1)
+    chosen = mark_held_out(index, 0.1)
     order = np.random.default_rng(0).permutation(5000)[:3000]
-    np.testing.assert_array_equal(held_out(index[order], 0.1), chosen[order])
+    np.testing.assert_array_equal(mark_held_out(index[order], 0.1), chosen[order])
     assert abs(chosen.mean() - 0.1) < 5 * np.sqrt(0.09 / 5000)
-    assert held_out(np.arange(30), 0.1).sum() in (2, 3, 4, 5, 6, 7, 8)
+    assert mark_held_out(np.arange(30), 0.1).sum() in (2, 3, 4, 5, 6, 7, 8)
 
 
 def test_same_seed_same_network_and_nothing_global_changes(rng):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, InferenceError, warn
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_far
+from thrifty.inference.checks import check_draws, read_observation, read_observations, warn_if_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
@@ -22,10 +22,12 @@ from thrifty.proposals import weighting_from_dict
 from thrifty.types import Array, Weighting, as_rows
 from thrifty.weights import ess, resample_indices
 
-CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
-LEVEL = 20_000  # draws behind a normaliser: relative error 1/sqrt(20,000) = 0.7 % at worst
-OVERSAMPLING = 20  # candidates per draw kept under correction="after": repeats need a weight above 20 times the mean
-POOR_LOCAL = 0.1  # local ESS below this share: one draw in ten counts
+MAX_CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
+NORMALISER_DRAWS = 20_000  # behind a normaliser: relative error 1/sqrt(20,000) = 0.7 % at worst
+CANDIDATES_PER_DRAW = (
+    20  # candidates per draw kept under correction="after": repeats need a weight above 20 times the mean
+)
+MIN_LOCAL_ESS = 0.1  # share of the draws; below, fewer than one in ten counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +43,7 @@ class DirectPosterior(NeuralPosterior):
 
     sets: bool = False
     weighting: Weighting | None = None
-    _levels: dict[bytes, tuple[float, float]] = field(default_factory=dict, repr=False)
+    _normalisers: dict[bytes, tuple[float, float]] = field(default_factory=dict, repr=False)
 
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
         """Draw, with the acceptance and the local ESS.
@@ -51,14 +53,14 @@ class DirectPosterior(NeuralPosterior):
             InferenceError: outside-prior, nearly all of the network's mass lies outside the prior's support.
         """
         check_draws(n, seed)
-        condition = self._condition(x_o, check=True)
+        condition = self._read(x_o, check=True)
         if self.weighting is None:
-            theta, acceptance = self._inside(n, condition, seed)
+            theta, acceptance = self._draw_inside(n, condition, seed)
             return Sampled.independent(theta, acceptance)
-        pool, acceptance = self._inside(max(OVERSAMPLING * n, LEVEL), condition, seed)
+        pool, acceptance = self._draw_inside(max(CANDIDATES_PER_DRAW * n, NORMALISER_DRAWS), condition, seed)
         log_weights = self.weighting.log_weight(pool)
         local = ess(log_weights) / len(pool)
-        if local < POOR_LOCAL:
+        if local < MIN_LOCAL_ESS:
             warn(
                 f"[few-effective-runs] the weights vary strongly over this posterior:"
                 f" {local:.1%} of the network's draws count."
@@ -70,26 +72,26 @@ class DirectPosterior(NeuralPosterior):
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log posterior density (n,) at theta (n, p): normalised over the prior's support, -inf outside."""
-        condition = self._condition(x_o, check=False)
-        return self._unnormalised(as_rows(theta, dim=self.prior.dim), condition) - self._level(condition)[0]
+        condition = self._read(x_o, check=False)
+        return self._unnormalised(as_rows(theta, dim=self.prior.dim), condition) - self._normaliser(condition)[0]
 
     def log_density(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
         """Log density (n,) of the network itself at pairs (theta_i, x_i), as it was trained: no correction."""
         theta = as_rows(theta, dim=self.prior.dim)
         x = np.asarray(x, dtype=np.float64)
-        return self._network(theta, self._pack(x if self.sets else x.reshape(-1, *self.trained.frame.event)))
+        return self._log_network(theta, self._encode(x if self.sets else x.reshape(-1, *self.trained.frame.event)))
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
-        """The highest point (p,) of the posterior density at x_o."""
-        condition = self._condition(x_o, check=True)
-        start, _ = self._inside(500, condition, seed)
+        """Find the highest point (p,) of the posterior density at x_o."""
+        condition = self._read(x_o, check=True)
+        start, _ = self._draw_inside(500, condition, seed)
         box = BoxTransform.of(self.prior)
         rng = np.random.default_rng([seed, 2])
         return maximise(lambda t: self._unnormalised(t, condition), start, box, rng=rng)
 
     def acceptance(self, x_o: npt.ArrayLike) -> float:
         """Share of the network's mass at x_o inside the prior's support."""
-        return self._level(self._condition(x_o, check=False))[1]
+        return self._normaliser(self._read(x_o, check=False))[1]
 
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
@@ -111,47 +113,47 @@ class DirectPosterior(NeuralPosterior):
         weighting = None if recipe["weighting"] is None else weighting_from_dict(recipe["weighting"], prior)
         return cls(prior, trained, sets=bool(recipe["sets"]), weighting=weighting)
 
-    def _condition(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
+    def _read(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
         event = self.trained.frame.event
         x = read_observations(x_o, event) if self.sets else read_observation(x_o, event)[None]
         if check:
-            warn_far(self.trained.reach, x)
-        return self._pack(x[None] if self.sets else x)
+            warn_if_far(self.trained.reach, x)
+        return self._encode(x[None] if self.sets else x)
 
-    def _pack(self, x: Array) -> npt.NDArray[np.float32]:
+    def _encode(self, x: Array) -> npt.NDArray[np.float32]:
         if not self.sets:
-            return self.trained.frame.x_in(x)
-        flat = self.trained.frame.x_in(x.reshape(-1, *self.trained.frame.event))
+            return self.trained.frame.encode_x(x)
+        flat = self.trained.frame.encode_x(x.reshape(-1, *self.trained.frame.event))
         return flat.reshape(*x.shape[:2], *flat.shape[1:])
 
-    def _network(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
-        from thrifty.inference.neural.torch_state import evaluate
+    def _log_network(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
+        from thrifty.inference.neural.networks import evaluate_rows
 
         frame = self.trained.frame
         condition = np.broadcast_to(condition, (len(theta), *condition.shape[1:]))
-        return evaluate(self.trained.net.log_prob, frame.theta_in(theta), condition) + frame.log_volume(theta)
+        return evaluate_rows(self.trained.net.log_prob, frame.encode_theta(theta), condition) + frame.log_volume(theta)
 
     def _unnormalised(self, theta: Array, condition: npt.NDArray[np.float32]) -> Array:
         out = np.full(len(theta), -np.inf)
         inside = np.isfinite(self.prior.log_prob(theta))
         if inside.any():
-            out[inside] = self._network(theta[inside], condition)
+            out[inside] = self._log_network(theta[inside], condition)
             if self.weighting is not None:
                 out[inside] += self.weighting.log_weight(theta[inside])
         return out
 
-    def _inside(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> tuple[Array, float]:
-        """N draws inside the prior's support and the share that was; at most 10^6 + 20 n candidates."""
-        from thrifty.inference.neural.torch_state import draw, generator
+    def _draw_inside(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> tuple[Array, float]:
+        """Draw n inside the prior's support, from at most 10^6 + 20 n candidates; return them and the share inside."""
+        from thrifty.inference.neural.networks import draw_rows, make_generator
 
-        g = generator(seed)
+        g = make_generator(seed)
         kept: list[Array] = []
         found = tried = 0
-        limit = CANDIDATES + OVERSAMPLING * n
+        limit = MAX_CANDIDATES + CANDIDATES_PER_DRAW * n
         while found < n and tried < limit:
             share = max(found, 1) / tried if tried else 1.0
             block = int(min(max(1.1 * (n - found) / share, 100), 50_000, limit - tried)) if tried else min(n, 50_000)
-            theta = self.trained.frame.theta_out(draw(self.trained.net, block, condition, g))
+            theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, block, condition, g))
             with np.errstate(over="ignore", invalid="ignore"):
                 inside = np.asarray(np.isfinite(theta).all(1))
                 inside[inside] = np.isfinite(self.prior.log_prob(theta[inside]))
@@ -167,24 +169,24 @@ class DirectPosterior(NeuralPosterior):
         return np.concatenate(kept)[:n] if kept else np.empty((0, self.prior.dim)), found / max(tried, 1)
 
     @property
-    def _tight(self) -> bool:
-        """True when the network cannot leave the support and no weights follow: the density is normalised as it is."""
+    def _is_normalised(self) -> bool:
+        """True when the network cannot leave the support and no weights follow."""
         boxes = (Uniform, LogUniform, Normal, Independent)
         low, high = self.prior.bounds
         box = self.trained.frame.box
         same = np.array_equal(box.low, low) and np.array_equal(box.high, high)
         return self.weighting is None and same and isinstance(self.prior, boxes)
 
-    def _level(self, condition: npt.NDArray[np.float32]) -> tuple[float, float]:
-        """Log of the mass that `_unnormalised` integrates to, and the share inside the support."""
-        if self._tight:
+    def _normaliser(self, condition: npt.NDArray[np.float32]) -> tuple[float, float]:
+        """Return the log of the integral of `_unnormalised`, and the share inside the support."""
+        if self._is_normalised:
             return 0.0, 1.0
         key = condition.tobytes()
-        if key not in self._levels:
-            theta, share = self._inside(LEVEL, condition, seed=0)
+        if key not in self._normalisers:
+            theta, share = self._draw_inside(NORMALISER_DRAWS, condition, seed=0)
             level = np.log(share)
             if self.weighting is not None:
                 log_weights = self.weighting.log_weight(theta)
                 level += log_weights.max() + np.log(np.mean(np.exp(log_weights - log_weights.max())))
-            self._levels[key] = float(level), share
-        return self._levels[key]
+            self._normalisers[key] = float(level), share
+        return self._normalisers[key]

@@ -17,7 +17,7 @@ from thrifty.inference.neural.recipes import MLPEmbedding, SetEmbedding, SignalE
 ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
 
 
-def mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
+def build_mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
     """Linear layers with an activation between them."""
     widths = (first, *hidden)
     layers: list[nn.Module] = []
@@ -48,7 +48,7 @@ class SetNet(nn.Module):
 
     def __init__(self, recipe: SetEmbedding, event: tuple[int, ...]) -> None:
         super().__init__()
-        self.each = mlp(int(np.prod(event)), recipe.hidden, recipe.hidden[-1])
+        self.each = build_mlp(int(np.prod(event)), recipe.hidden, recipe.hidden[-1])
         self.last = nn.Linear(recipe.hidden[-1] + 1, recipe.features)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -59,11 +59,13 @@ class SetNet(nn.Module):
 
 
 def build_embedding(recipe: Any, event: tuple[int, ...]) -> tuple[nn.Module | None, int]:
-    """The module and its number of outputs; a user's own module is copied, then tried on zeros."""
+    """Build the module and count its outputs; a user's own module is copied and called once on zeros."""
     if recipe is None:
         return None, int(np.prod(event))
     if isinstance(recipe, MLPEmbedding):
-        return nn.Sequential(nn.Flatten(), mlp(int(np.prod(event)), recipe.hidden, recipe.features)), recipe.features
+        return nn.Sequential(
+            nn.Flatten(), build_mlp(int(np.prod(event)), recipe.hidden, recipe.features)
+        ), recipe.features
     if isinstance(recipe, SignalEmbedding):
         return Signal(recipe, event), recipe.features
     if isinstance(recipe, SetEmbedding):

@@ -17,21 +17,22 @@ import torch
 from scipy.interpolate import BSpline
 from torch import Tensor, nn
 
+from thrifty.inference.vector_distances import weighted_median
 from thrifty.types import Array
 from thrifty.weights import ess
 
-PIECES = 32  # the finest; an edge of a logit asks for that many, elsewhere fewer are less noisy
-TRIALS = (4, 8, 16, 32)  # numbers of pieces of the place; the width varies slowly and takes the fewest
-DEGREE = 3
-MOST = 30  # conditions: least squares with 30 × 35 unknowns takes a second
-ROWS = 10  # runs for each unknown: least squares then flatters its own runs by at most 5 %
-FOLDS = 5  # of the runs that are fitted, to choose pieces and penalty: one split in two chooses by luck
+MAX_PIECES = 32  # an edge of a logit asks for that many; elsewhere fewer are less noisy
+PIECES_TRIED = (4, 8, 16, 32)  # of the place; the width varies slowly and takes the fewest
+SPLINE_DEGREE = 3
+MAX_CONDITIONS = 30  # least squares with 30 × 35 unknowns takes a second
+RUNS_PER_UNKNOWN = 10  # least squares then fits its own runs too well by at most 5 %
+CV_FOLDS = 5  # of the fitted runs, to choose pieces and penalty: one split in two would choose by chance
 # Share of variance: a posterior sd below 7 % of the prior's. Wider ones the network finds by itself, with less noise.
-EXPLAINED = 0.995
-JUDGES = 10  # effective held-out runs; with fewer, one heavy run can be "explained" by luck
-HOPEFUL = 0.9  # explained by the fewest pieces; below, the most will not reach 99.5 %
-FARTHEST = 4.0  # log ratio of a width to the common one; beyond, it is an extrapolation
-RIDGES = (1e-8, 1e-5, 1e-2, 1.0)
+MIN_EXPLAINED = 0.995
+MIN_HELD_OUT_ESS = 10  # effective held-out runs; with fewer, one heavy run can be "explained" by chance
+MIN_FIRST_EXPLAINED = 0.9  # by the fewest pieces; below, more pieces do not reach 99.5 %
+MAX_LOG_WIDTH_RATIO = 4.0  # of a width to the common one; beyond, it is an extrapolation
+RIDGE_PENALTIES = (1e-8, 1e-5, 1e-2, 1.0)
 
 
 class Additive(nn.Module):
@@ -43,14 +44,14 @@ class Additive(nn.Module):
 
     def __init__(self, features: int, parameters: int) -> None:
         super().__init__()
-        self.register_buffer("knots", torch.arange(PIECES + 1, dtype=torch.float32).repeat(features, 1))
-        self.register_buffer("pieces", torch.zeros(features, PIECES, DEGREE + 1, parameters))
+        self.register_buffer("knots", torch.arange(MAX_PIECES + 1, dtype=torch.float32).repeat(features, 1))
+        self.register_buffer("pieces", torch.zeros(features, MAX_PIECES, SPLINE_DEGREE + 1, parameters))
         self.register_buffer("offset", torch.zeros(parameters))
 
     def forward(self, c: Tensor) -> Tensor:
         """Values (b, p) at conditions c (b, f)."""
         t = torch.clamp(c.T, self.knots[:, :1], self.knots[:, -1:]).contiguous()
-        left = (torch.searchsorted(self.knots, t, right=True) - 1).clamp(0, PIECES - 1)
+        left = (torch.searchsorted(self.knots, t, right=True) - 1).clamp(0, MAX_PIECES - 1)
         step = (t - self.knots.gather(1, left))[..., None]
         powers = self.pieces[torch.arange(len(t))[:, None], left].unbind(2)  # highest first, each (f, b, p)
         value = powers[0]
@@ -100,22 +101,29 @@ class _Curve(NamedTuple):
 def fit_shift(
     y: npt.ArrayLike, c: npt.ArrayLike, weights: Array, validates: np.ndarray
 ) -> tuple[npt.NDArray[np.bool_], Shift | None]:
-    """Which parameters (p,) of y (n, p) have narrow posteriors given conditions c (n, f), and their shift if any."""
+    """Find the parameters (p,) of y (n, p) with narrow posteriors given conditions c (n, f), and fit their shift."""
     y, c = np.asarray(y, dtype=np.float64), np.asarray(c, dtype=np.float64)
     nothing = np.zeros(y.shape[1], bool), None
     rows = _Rows(~validates & (weights > 0), validates & (weights > 0), weights)
-    enough = rows.fit.sum() // (ROWS * c.shape[1]) - DEGREE if c.ndim == 2 else 0
-    trials = [pieces for pieces in TRIALS if pieces <= enough]
-    if c.ndim != 2 or c.shape[1] > MOST or not trials or _effective(weights[rows.judge]) < JUDGES:
+    enough = rows.fit.sum() // (RUNS_PER_UNKNOWN * c.shape[1]) - SPLINE_DEGREE if c.ndim == 2 else 0
+    trials = [pieces for pieces in PIECES_TRIED if pieces <= enough]
+    if (
+        c.ndim != 2
+        or c.shape[1] > MAX_CONDITIONS
+        or not trials
+        or _count_effective(weights[rows.judge]) < MIN_HELD_OUT_ESS
+    ):
         return nothing
-    knots = _knots(c)
-    first = {trials[0]: _design(c, _every(knots, trials[0]))}
-    hopeful = [_explained(column, _best(column, first, knots, rows), rows) > HOPEFUL for column in y.T]
-    if not any(hopeful):  # the common case, told for a twentieth of the price
+    knots = _place_knots(c)
+    first = {trials[0]: _make_design(c, _coarsen(knots, trials[0]))}
+    promising = [
+        _explained_share(column, _fit_best(column, first, knots, rows), rows) > MIN_FIRST_EXPLAINED for column in y.T
+    ]
+    if not any(promising):  # the common case, found in a twentieth of the time
         return nothing
-    designs = {pieces: _design(c, _every(knots, pieces)) for pieces in trials}
-    columns = zip(hopeful, y.T, strict=True)
-    pairs = [_place_and_width(column, designs, knots, rows) if hope else None for hope, column in columns]
+    designs = {pieces: _make_design(c, _coarsen(knots, pieces)) for pieces in trials}
+    columns = zip(promising, y.T, strict=True)
+    pairs = [_fit_place_and_width(column, designs, knots, rows) if promise else None for promise, column in columns]
     narrow = np.array([pair is not None for pair in pairs])
     if not narrow.any():
         return nothing
@@ -124,56 +132,52 @@ def fit_shift(
         fitted.knots.copy_(torch.from_numpy(knots))
     for j, pair in enumerate(pairs):
         if pair:
-            _write(shift.place, j, pair[0])
-            _write(shift.width, j, pair[1])
+            _write_curve(shift.place, j, pair[0])
+            _write_curve(shift.width, j, pair[1])
     return narrow, shift
 
 
-def _place_and_width(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> tuple[_Curve, _Curve] | None:
-    """Place, width, and the place again with every run counted by its precision; None where too little is explained."""
-    place = _best(y, designs, knots, rows)
-    if _explained(y, place, rows) < EXPLAINED:
+def _fit_place_and_width(
+    y: Array, designs: dict[int, Array], knots: Array, rows: _Rows
+) -> tuple[_Curve, _Curve] | None:
+    """Fit place, width, and the place again with runs weighted by precision; None where too little is explained."""
+    place = _fit_best(y, designs, knots, rows)
+    if _explained_share(y, place, rows) < MIN_EXPLAINED:
         return None
     coarse = {min(designs): designs[min(designs)]}
     for _ in range(2):
-        width = _width(y - place.unseen, coarse, knots, rows)
+        width = _fit_width(y - place.unseen, coarse, knots, rows)
         precise = rows.weights * np.exp(-2 * width.values)
-        place = _best(y, designs, knots, rows._replace(weights=precise / precise.mean()))
-    return place, _width(y - place.unseen, coarse, knots, rows)
+        place = _fit_best(y, designs, knots, rows._replace(weights=precise / precise.mean()))
+    return place, _fit_width(y - place.unseen, coarse, knots, rows)
 
 
-def _explained(y: Array, curve: _Curve, rows: _Rows) -> float:
-    """Share of the held-out spread that a curve explains: by variance or by median, whichever is less.
+def _explained_share(y: Array, curve: _Curve, rows: _Rows) -> float:
+    """Return the share of the held-out spread that a curve explains: by variance or by median, whichever is less.
 
-    A few far runs can be all of the variance: of a heavy-tailed prior it tells nothing about the rest.
+    A few far runs can be all of the variance: for a heavy-tailed prior it says nothing about the rest.
     """
     left, weights = (y - curve.values)[rows.judge], rows.weights[rows.judge]
-    spread = y[rows.judge] - _median(y[rows.judge], weights)
-    typical = _median(np.abs(spread), weights)
-    if typical == 0:  # half of the weight sits on one value: nothing can be told from the rest
+    spread = y[rows.judge] - weighted_median(y[rows.judge], weights)
+    typical = weighted_median(np.abs(spread), weights)
+    if typical == 0:  # half of the weight is on one value: the rest shows nothing
         return 0.0
     variance = np.average(left**2, weights=weights) / np.average(spread**2, weights=weights)
-    middle = (_median(np.abs(left), weights) / typical) ** 2
+    middle = (weighted_median(np.abs(left), weights) / typical) ** 2
     return 1 - float(max(variance, middle))
 
 
-def _effective(weights: Array) -> float:
+def _count_effective(weights: Array) -> float:
     return ess(np.log(weights)) if len(weights) else 0.0
 
 
-def _median(values: Array, weights: Array) -> float:
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
-
-
-def _width(residual: Array, coarse: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
-    """Log s: regression of log|residual|, or one common width where that predicts held-out sizes better."""
+def _fit_width(residual: Array, coarse: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
+    """Fit log s: a regression of log|residual|, or one common width where that predicts held-out sizes better."""
     fit, weights = rows.fit, rows.weights
     common = 0.5 * np.log(np.average(residual[fit] ** 2, weights=weights[fit]))
     size = np.log(np.maximum(np.abs(residual), 1e-3 * np.exp(common)))
-    curve = _best(size, coarse, knots, rows)
-    log_width = np.clip(curve.values, common - FARTHEST, common + FARTHEST)
+    curve = _fit_best(size, coarse, knots, rows)
+    log_width = np.clip(curve.values, common - MAX_LOG_WIDTH_RATIO, common + MAX_LOG_WIDTH_RATIO)
     level = 0.5 * np.log(np.average((residual / np.exp(log_width))[fit] ** 2, weights=weights[fit]))
     flat = np.full(len(residual), common)
     if _score(residual, flat, rows) <= _score(residual, log_width + level, rows):
@@ -183,21 +187,21 @@ def _width(residual: Array, coarse: dict[int, Array], knots: Array, rows: _Rows)
 
 
 def _score(residual: Array, log_width: Array, rows: _Rows) -> float:
-    """Mean negative log density of the judging rows under normals of these widths, up to a constant."""
+    """Return the mean negative log density of the held-out rows under normals of these widths, up to a constant."""
     each = log_width + 0.5 * (residual / np.exp(log_width)) ** 2
     return float(np.average(each[rows.judge], weights=rows.weights[rows.judge]))
 
 
-def _best(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
-    """Least squares over numbers of pieces and penalties: the one with the least cross-validated error."""
+def _fit_best(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:
+    """Fit least squares with the number of pieces and the penalty of least cross-validated error."""
     fit, weights = np.flatnonzero(rows.fit), rows.weights
     best: tuple[float, int, int, Array] | None = None
     for pieces, design in designs.items():
-        unseen = np.empty((len(RIDGES), len(fit)))
-        for fold in range(FOLDS):
-            out = np.arange(len(fit)) % FOLDS == fold
+        unseen = np.empty((len(RIDGE_PENALTIES), len(fit)))
+        for fold in range(CV_FOLDS):
+            out = np.arange(len(fit)) % CV_FOLDS == fold
             inner = fit[~out]
-            solutions = _ridges(design[inner], y[inner], weights[inner])
+            solutions = _solve_ridges(design[inner], y[inner], weights[inner])
             unseen[:, out] = [design[fit[out]] @ s[1:] + s[0] for s in solutions]
         errors = np.average((y[fit] - unseen) ** 2, axis=1, weights=weights[fit])
         chosen = int(np.argmin(errors))
@@ -206,53 +210,55 @@ def _best(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Cu
     assert best is not None
     _, pieces, chosen, left_out = best
     design = designs[pieces]
-    solution = _ridges(design[fit], y[fit], weights[fit])[chosen]
+    solution = _solve_ridges(design[fit], y[fit], weights[fit])[chosen]
     values = design @ solution[1:] + solution[0]
     unseen = values.copy()
     unseen[fit] = left_out
-    return _Curve(_every(knots, pieces), solution, values, unseen)
+    return _Curve(_coarsen(knots, pieces), solution, values, unseen)
 
 
-def _ridges(design: Array, y: Array, weights: Array) -> list[Array]:
-    """Intercept and coefficients (1 + columns,) of weighted least squares under each small penalty."""
+def _solve_ridges(design: Array, y: Array, weights: Array) -> list[Array]:
+    """Return intercept and coefficients (1 + columns,) of weighted least squares under each small penalty."""
     share = weights / weights.sum()
     centre, middle = share @ design, share @ y
     centred = (design - centre) * np.sqrt(share)[:, None]
     gram, target = centred.T @ centred, centred.T @ ((y - middle) * np.sqrt(share))
     unit = np.trace(gram) / len(gram) * np.eye(len(gram))
-    solutions = [np.linalg.solve(gram + ridge * unit, target) for ridge in RIDGES]
+    solutions = [np.linalg.solve(gram + ridge * unit, target) for ridge in RIDGE_PENALTIES]
     return [np.concatenate([[middle - centre @ s], s]) for s in solutions]
 
 
-def _knots(c: Array) -> Array:
-    """Quantiles (f, PIECES + 1) of each condition, strictly increasing: ties are moved apart."""
-    knots = np.quantile(c, np.linspace(0, 1, PIECES + 1), axis=0).T
+def _place_knots(c: Array) -> Array:
+    """Place knots at quantiles (f, MAX_PIECES + 1) of each condition, strictly increasing: ties are moved apart."""
+    knots = np.quantile(c, np.linspace(0, 1, MAX_PIECES + 1), axis=0).T
     step = 1e-4 * np.maximum(knots[:, -1:] - knots[:, :1], 1e-6)
-    return np.maximum.accumulate(knots + step * np.arange(PIECES + 1), axis=1)
+    return np.maximum.accumulate(knots + step * np.arange(MAX_PIECES + 1), axis=1)
 
 
-def _every(knots: Array, pieces: int) -> Array:
-    """The coarser knots that leave so many pieces."""
-    return knots[:, :: PIECES // pieces]
+def _coarsen(knots: Array, pieces: int) -> Array:
+    """Keep the knots that make so many pieces."""
+    return knots[:, :: MAX_PIECES // pieces]
 
 
-def _padded(own: Array) -> Array:
-    return np.concatenate([np.repeat(own[0], DEGREE), own, np.repeat(own[-1], DEGREE)])
+def _pad(own: Array) -> Array:
+    return np.concatenate([np.repeat(own[0], SPLINE_DEGREE), own, np.repeat(own[-1], SPLINE_DEGREE)])
 
 
-def _design(c: Array, knots: Array) -> Array:
-    """Cubic B-splines (n, f * (pieces + 3)) of each condition."""
+def _make_design(c: Array, knots: Array) -> Array:
+    """Evaluate cubic B-splines (n, f * (pieces + 3)) of each condition."""
     inside = np.clip(c, knots[:, 0], knots[:, -1])
-    parts = [BSpline.design_matrix(t, _padded(own), DEGREE).toarray() for t, own in zip(inside.T, knots, strict=True)]
+    parts = [
+        BSpline.design_matrix(t, _pad(own), SPLINE_DEGREE).toarray() for t, own in zip(inside.T, knots, strict=True)
+    ]
     return np.hstack(parts)
 
 
-def _write(target: Additive, parameter: int, curve: _Curve) -> None:
+def _write_curve(target: Additive, parameter: int, curve: _Curve) -> None:
     """Write a curve as its Taylor coefficients at the left end of each of the finest pieces, highest power first."""
     coefficients = curve.solution[1:].reshape(len(curve.knots), -1)
     left = target.knots[:, :-1].double().numpy()
     for f, (own, values) in enumerate(zip(curve.knots, coefficients, strict=True)):
-        spline = BSpline(_padded(own), values, DEGREE)
-        taylor = [spline(left[f], nu=d) / math.factorial(d) for d in range(DEGREE, -1, -1)]
+        spline = BSpline(_pad(own), values, SPLINE_DEGREE)
+        taylor = [spline(left[f], nu=d) / math.factorial(d) for d in range(SPLINE_DEGREE, -1, -1)]
         target.pieces[f, :, :, parameter] = torch.from_numpy(np.stack(taylor, axis=1))
     target.offset[parameter] = float(curve.solution[0])

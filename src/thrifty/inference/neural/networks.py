@@ -1,14 +1,15 @@
-"""Networks of densities and ratios, and the only file that knows zuko and sbi.
+"""Networks of densities and ratios, and their evaluation; the only module that knows zuko and sbi.
 
 Two kinds: a conditional density log q(y | c) with a sampler (flows, mixtures, sbi's estimators), and a ratio
-f(y, c). Both see standardised float32 numbers (`frame.py`). Everything random takes a generator; the global
-stream of torch is left as it was.
+f(y, c). Both see standardised float32 numbers (`standardise`). Everything random takes a generator; the global
+stream and the threads of torch are left as they were.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,10 +19,61 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.embeddings import ACTIVATIONS, mlp
+from thrifty.inference.neural.embeddings import ACTIVATIONS, build_mlp
 from thrifty.inference.neural.head_start import Shift
 from thrifty.inference.neural.recipes import MAF, NSF, Classifier, MixtureDensity, is_recipe
-from thrifty.inference.neural.torch_state import seeded
+from thrifty.types import Array
+
+ROWS_PER_EVALUATION = 20_000  # bounds memory, still large enough to be fast
+
+
+@contextlib.contextmanager
+def seed_torch(seed: int) -> Iterator[None]:
+    """Seed torch's global stream inside the block and restore it after."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextlib.contextmanager
+def use_one_thread() -> Iterator[None]:
+    """Run on one thread inside the block: with a busy second core two were 90 times slower than one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def make_generator(seed: int) -> torch.Generator:
+    """Return a generator that nothing else uses."""
+    return torch.Generator().manual_seed(seed)
+
+
+@torch.no_grad()
+def evaluate_rows(function: Callable[..., Tensor], *tables: np.ndarray) -> Array:
+    """Evaluate a function over rows of float32 tables, in chunks, on one thread; (n,) float64."""
+    with use_one_thread():
+        parts = [
+            function(*(_as_tensor(t[i : i + ROWS_PER_EVALUATION]) for t in tables)).numpy()
+            for i in range(0, len(tables[0]), ROWS_PER_EVALUATION)
+        ]
+    return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
+
+
+def _as_tensor(table: np.ndarray) -> Tensor:
+    """Make a tensor of the rows; one row repeated stays one row in memory."""
+    if len(table) > 1 and table.strides[0] == 0:
+        return torch.from_numpy(np.array(table[:1])).expand(table.shape)
+    return torch.from_numpy(np.ascontiguousarray(table)) if table.flags.writeable else torch.from_numpy(table.copy())
+
+
+@torch.no_grad()
+def draw_rows(net: DensityNet, n: int, c: np.ndarray, g: torch.Generator) -> Array:
+    """Draw (n, p) given one row c (1, ...)."""
+    with use_one_thread():
+        return net.sample(n, torch.from_numpy(c), g).numpy().astype(np.float64)
 
 
 class FlowNet(nn.Module):
@@ -67,7 +119,7 @@ class MixtureNet(nn.Module):
         self.features, self.components = features, recipe.components
         self.register_buffer("below", torch.tril(torch.ones(features, features), -1), persistent=False)
         outputs = recipe.components * (1 + 2 * features + features * features)
-        self.net = mlp(context, recipe.hidden, outputs, recipe.activation)
+        self.net = build_mlp(context, recipe.hidden, outputs, recipe.activation)
 
     def _parts(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         k, p = self.components, self.features
@@ -107,7 +159,7 @@ class SbiNet(nn.Module):
     def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
         """One draw per row of c (b, e)."""
         seed = int(torch.randint(2**62, (1,), generator=g))
-        with seeded(seed):
+        with seed_torch(seed):
             if len(c) > 1 and bool((c == c[0]).all()):
                 return self.estimator.sample((len(c),), condition=c[:1])[:, 0]  # type: ignore[operator]
             return self.estimator.sample((1,), condition=c)[0]  # type: ignore[operator]
@@ -158,7 +210,7 @@ class RatioNet(nn.Module):
         self.embedding = embedding or nn.Identity()
         self.first = nn.Linear(features + context, recipe.hidden)
         self.blocks = nn.ModuleList(
-            mlp(recipe.hidden, (recipe.hidden,), recipe.hidden, recipe.activation) for _ in range(recipe.blocks)
+            build_mlp(recipe.hidden, (recipe.hidden,), recipe.hidden, recipe.activation) for _ in range(recipe.blocks)
         )
         self.act = ACTIVATIONS[recipe.activation]()
         self.last = nn.Linear(recipe.hidden, 1)
@@ -178,30 +230,6 @@ def log_ratio(net: RatioNet | SbiRatio, theta: Tensor, x: Tensor) -> Tensor:
     return net(theta, context)
 
 
-class ValidNet(nn.Module):
-    """log P(valid | theta) from a small classifier."""
-
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.net = mlp(features, (32, 32), 1)
-
-    def logit(self, theta: Tensor) -> Tensor:
-        """Log odds (b,)."""
-        return self.net(theta)[:, 0]
-
-    def log_prob(self, theta: Tensor) -> Tensor:
-        """Log probability (b,) that a run at theta is valid."""
-        return nn.functional.logsigmoid(self.logit(theta))
-
-
-def load_validity(arrays: Mapping[str, np.ndarray], features: int) -> ValidNet:
-    """Rebuild a `ValidNet` from the arrays that it was saved as."""
-    with seeded(0):
-        net = ValidNet(features)
-    net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
-    return net.eval()
-
-
 class SbiRatio(nn.Module):
     """A ratio estimator of sbi, called (theta, x)."""
 
@@ -217,7 +245,7 @@ class SbiRatio(nn.Module):
 def build_density(
     network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
 ) -> DensityNet:
-    """A density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
+    """Build a density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
 
     sbi's builders are called (theta, x) also for likelihoods, where y is x.
     """
@@ -245,7 +273,7 @@ def build_density(
 def build_ratio(
     network: Any, theta: Tensor, x: Tensor, *, context: int, embedding: nn.Module | None = None
 ) -> RatioNet | SbiRatio:
-    """A log ratio f(theta, x): from a recipe or from sbi's `classifier_nn(...)`."""
+    """Build a log ratio f(theta, x): from a recipe or from sbi's `classifier_nn(...)`."""
     if isinstance(network, Classifier):
         return RatioNet(network, theta.shape[1], context, embedding)
     if callable(network) and not is_recipe(network) and not isinstance(network, type) and embedding is None:

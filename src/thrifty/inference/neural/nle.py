@@ -9,25 +9,21 @@ and weights only add variance: unweighted is the default, `weighted=True` the pa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from thrifty.inference.checks import check_fit
-from thrifty.inference.neural.potential_posterior import PotentialPosterior
-from thrifty.inference.neural.prepare import condition_box, prepare
+from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMethod
+from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.neural.recipes import NSF
-from thrifty.inference.neural.standardise import measure_frame
-from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, held_out, never_trained, require_neural
-from thrifty.inference.neural.validity import check_failures, fit_valid
-from thrifty.priors import as_prior
-from thrifty.tables.simulations import Simulations
-from thrifty.types import Prior
+from thrifty.inference.neural.standardise import Frame
+from thrifty.inference.neural.training_settings import Training
+from thrifty.types import Array, Prior
+
+if TYPE_CHECKING:
+    import torch
 
 
 @dataclass(frozen=True)
-class NLE:
+class NLE(LikelihoodMethod):
     """Neural likelihood estimation.
 
     Args:
@@ -46,46 +42,22 @@ class NLE:
         (100, 1)
     """
 
+    method = "nle"
     prior: Prior
     network: Any = field(default_factory=NSF)
     weighted: bool = False
-    failures: Literal["refuse", "model"] = "refuse"
+    failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
+    embedding = None  # x is what is modelled
 
-    def __post_init__(self) -> None:
-        require_neural()
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        check_failures(self.failures)
-
-    def fit(self, simulations: Simulations, seed: int = 0) -> PotentialPosterior:
-        """Train on the valid simulations.
-
-        Raises:
-            DataError, ConfigError: The table or the settings cannot be used.
-            QualityGateError: too-many-failures, too many runs failed.
-        """
-        check_fit(simulations, seed)
+    def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
 
         from thrifty.inference.neural.networks import build_density
-        from thrifty.inference.neural.torch_state import seeded
-        from thrifty.inference.neural.training import Table, mean_one, train
 
-        table = prepare(simulations, self.prior, weighted=self.weighted)
-        frame = measure_frame(table.theta, table.x, table.log_weights, box=condition_box(self.prior), keep=table.keep)
-        seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
-        valid, notes = fit_valid(simulations, frame, method="NLE", policy=self.failures, seed=seeds[2])
-        x, theta = torch.from_numpy(frame.x_in(table.x)), torch.from_numpy(frame.theta_in(table.theta))
-        with seeded(seeds[0]):
-            net = build_density(self.network, x, theta, context=self.prior.dim, likelihood=True)
-        curve = train(
-            net,
-            lambda net, rows, g: -net.log_prob(rows[0], rows[1]),
-            table=Table((x, theta), mean_one(table.log_weights), held_out(table.index, self.training.validation)),
-            settings=self.training,
-            seed=seeds[1],
-        )
-        kept = never_trained(table.theta, table.index, self.training.validation)
-        notes = (*notes, *table.notes)
-        trained = Trained("nle", net, self.network, None, frame, table.reach, curve, notes, kept)
-        return PotentialPosterior(self.prior, trained, valid)
+        x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_theta(rows.theta))
+        return build_density(self.network, x, theta, context=self.prior.dim, likelihood=True), (x, theta)
+
+    @staticmethod
+    def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+        return -net.log_prob(rows[0], rows[1])

@@ -17,16 +17,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
-from thrifty.inference.neural.prepare import Rows, condition_box, prepare, warn_failures
+from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
 from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, held_out, never_trained, require_neural
+from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     import torch
 
 Correction = Literal["weights", "after", "atomic"]
-ATOMS = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
+ATOMS_PER_PAIR = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
 
 
 @dataclass(frozen=True)
@@ -85,74 +84,55 @@ class NPE:
         check_fit(simulations, seed)
         from thrifty.inference.neural.embeddings import build_embedding
         from thrifty.inference.neural.head_start import fit_shift
-        from thrifty.inference.neural.networks import build_density
-        from thrifty.inference.neural.torch_state import seeded
-        from thrifty.inference.neural.training import Table, mean_one, train
+        from thrifty.inference.neural.networks import build_density, seed_torch
+        from thrifty.inference.neural.training import Table, scale_to_mean_one, train
 
-        weighting = _known_weights(simulations) if self.correction == "after" else None
+        weighting = _find_weighting(simulations) if self.correction == "after" else None
         notes = warn_failures(simulations)
         sets = isinstance(self.embedding, SetEmbedding)
         table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
-        validates = held_out(table.index, self.training.validation)
-        weights = mean_one(table.log_weights)
-        free = self._frame(table, sets, condition_box(self.prior))
+        validates = mark_held_out(table.index, self.training.validation)
+        weights = scale_to_mean_one(table.log_weights)
+        pairs, shaped = table.unfold() if sets else table, self.embedding is not None
+        free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, scores=True)
         narrow, shift = np.zeros(self.prior.dim, bool), None
         if self.embedding is None and is_recipe(self.network):
-            narrow, shift = fit_shift(free.theta_in(table.theta), _plain(free, table), weights, validates)
+            x = free.encode_x(table.x)[:, : len(free.x.centre)]  # without the normal scores, which repeat them
+            narrow, shift = fit_shift(free.encode_theta(table.theta), x, weights, validates)
         if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
             _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
-        frame = self._frame(table, sets, self._box(narrow))
+        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
-        tensors = _tensors(table, frame, self.prior, sets)
-        with seeded(first):
+        tensors = _make_tensors(table, frame, self.prior, sets)
+        with seed_torch(first):
             embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
         net.shift = shift
-        curve = train(
-            net,
-            _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss,
-            table=Table(tensors, weights, validates),
-            settings=self.training,
-            seed=second,
-        )
-        kept = never_trained(table.theta, table.index, self.training.validation)
+        loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
+        curve = train(net, loss, table=Table(tensors, weights, validates), settings=self.training, seed=second)
+        kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
         trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
-    def _box(self, narrow: np.ndarray) -> BoxTransform:
-        """Bounds to transform away: all of them for splines, but a logit only bends what is narrow and far off."""
-        plain = condition_box(self.prior)
+    def _choose_box(self, narrow: np.ndarray) -> BoxTransform:
+        """Choose the bounds to transform away: for splines all but those of narrow posteriors, which a logit bends."""
+        plain = choose_condition_box(self.prior)
         if not getattr(self.network, "unconstrained", True):
             return plain
         low, high = self.prior.bounds
         return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high))
 
-    def _frame(self, table: Rows, sets: bool, box: BoxTransform) -> Frame:
-        theta, x, log_weights = table.theta, table.x, table.log_weights
-        if sets:
-            m = x.shape[1]
-            theta, log_weights = np.repeat(theta, m, axis=0), np.repeat(log_weights, m)
-            x = x.reshape(-1, *x.shape[2:])
-        shaped = self.embedding is not None
-        return measure_frame(theta, x, log_weights, box=box, keep=table.keep, shaped=shaped, scores=True)
-
 
 def _warn_atomic(narrow: list[str]) -> None:
     warn(
-        f"[poor-training] the posterior of {', '.join(narrow)} is so narrow that it alone tells ten parameters apart;"
-        " the atomic"
-        ' loss then learns little about the others. Use correction="weights" or "after"'
+        f"[poor-training] the posterior of {', '.join(narrow)} is so narrow that it alone separates ten parameters;"
+        ' the atomic loss then learns little about the others. Use correction="weights" or "after"'
     )
 
 
-def _plain(frame: Frame, table: Rows) -> npt.NDArray[np.float32]:
-    """The statistics as the network sees them first; their normal scores, which follow, say the same again."""
-    return frame.x_in(table.x)[:, : len(frame.x.centre)]
-
-
-def _known_weights(simulations: Simulations) -> Weighting | None:
-    """The weight function of the table; None when all weights are equal."""
+def _find_weighting(simulations: Simulations) -> Weighting | None:
+    """Return the weight function of the table; None when all weights are equal."""
     if np.ptp(simulations.log_weights) == 0:
         return None
     if simulations.proposal is None:
@@ -161,19 +141,21 @@ def _known_weights(simulations: Simulations) -> Weighting | None:
             code="bad-weights",
             fix='pass proposal= to Simulations.from_arrays (balance scheme), or use correction="weights"',
         )
-    simulations.proposal.log_weight(simulations.theta[:1])  # the paper's mixture scheme says here why it cannot
+    simulations.proposal.log_weight(
+        simulations.theta[:1]
+    )  # the paper's mixture scheme raises its error here, before training
     return simulations.proposal
 
 
-def _tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[torch.Tensor, ...]:
-    """Parameters, outputs and the log prior density of the standardised parameters, one row per pair."""
+def _make_tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[torch.Tensor, ...]:
+    """Return parameters, outputs and the log prior density of the standardised parameters, one row per pair."""
     import torch
 
     x = table.x.reshape(-1, *table.x.shape[2:]) if sets else table.x
-    seen = frame.x_in(x)
+    seen = frame.encode_x(x)
     seen = seen.reshape(*table.x.shape[:2], *seen.shape[1:]) if sets else seen
     log_prior = (prior.log_prob(table.theta) - frame.log_volume(table.theta)).astype(np.float32)
-    return torch.from_numpy(frame.theta_in(table.theta)), torch.from_numpy(seen), torch.from_numpy(log_prior)
+    return torch.from_numpy(frame.encode_theta(table.theta)), torch.from_numpy(seen), torch.from_numpy(log_prior)
 
 
 def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
@@ -193,15 +175,9 @@ def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -
     """-log of q(theta_i|x_i)/prior(theta_i) over the sum of the same for K parameters of the batch."""
     import torch
 
+    from thrifty.inference.neural.training import choose_contrasts
+
     theta, x, log_prior = rows
-    which = contrasts(len(theta), ATOMS, g)
+    which = choose_contrasts(len(theta), ATOMS_PER_PAIR, g)
     scores = net.log_prob_atoms(theta[which], x) - log_prior[which]
     return torch.logsumexp(scores, 1) - scores[:, 0]
-
-
-def contrasts(b: int, k: int, g: torch.Generator) -> torch.Tensor:
-    """Row numbers (b, k): each row itself, then k - 1 others of the batch, all different."""
-    import torch
-
-    shifts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(max(b - 1, 1), generator=g)[: k - 1]])
-    return (torch.arange(b)[:, None] + shifts) % b

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from thrifty.inference import archive, mcmc
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import check_draws, read_observations, warn_far
+from thrifty.inference.checks import check_draws, read_observations, warn_if_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
-from thrifty.inference.posterior_draws import Sampled, maximise
+from thrifty.inference.posterior_draws import maximise
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, as_rows
 
@@ -30,7 +30,7 @@ class PotentialPosterior(NeuralPosterior):
     """
 
     valid: Any = field(default=None, repr=False)
-    _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
+    _evidences: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     def draw(
         self,
@@ -41,20 +41,20 @@ class PotentialPosterior(NeuralPosterior):
         start: Literal["resample", "map"] = "resample",
         walkers: int | None = None,
         max_steps: int = mcmc.MAX_STEPS,
-    ) -> Sampled:
+    ) -> mcmc.Chains:
         """Draw by emcee, with ESS and R-hat; warns when they are poor.
 
         Args:
             n: Draws wanted.
             x_o: One observation, or several independent ones (r, *event).
             seed: Seed.
-            start: From a prior resample, or from a ball round the posterior's maximum.
+            start: From a prior resample, or from a ball around the posterior's maximum.
             walkers: Number of walkers.
             max_steps: Limit on the steps of each walker.
         """
         check_draws(n, seed)
-        x = self._observed(x_o, check=True)
-        chains = mcmc.sample_posterior(
+        x = self._read(x_o, check=True)
+        return mcmc.sample_posterior(
             lambda theta: self._log_likelihood(theta, x),
             self.prior,
             n,
@@ -63,25 +63,24 @@ class PotentialPosterior(NeuralPosterior):
             max_steps=max_steps,
             start=self.map(x_o, seed) if start == "map" else None,
         )
-        return Sampled(chains.samples, chains.acceptance, 1.0, chains.ess, chains.rhat)
 
     def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
-        return self._log_likelihood(as_rows(theta, dim=self.prior.dim), self._observed(x_o, check=False))
+        return self._log_likelihood(as_rows(theta, dim=self.prior.dim), self._read(x_o, check=False))
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
-        """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless told not to."""
-        x = self._observed(x_o, check=False)
-        density = self._density(as_rows(theta, dim=self.prior.dim), x)
-        return density - self._level(x) if normalise else density
+        """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless `normalise` is False."""
+        x = self._read(x_o, check=False)
+        density = self._log_joint(as_rows(theta, dim=self.prior.dim), x)
+        return density - self._log_evidence(x) if normalise else density
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
-        """The highest point (p,) of the posterior density at x_o."""
-        x = self._observed(x_o, check=False)
+        """Find the highest point (p,) of the posterior density at x_o."""
+        x = self._read(x_o, check=False)
         rng = np.random.default_rng([seed, 2])
-        theta = self.prior.sample(mcmc.POOL, rng)
-        best = theta[np.argsort(-self._density(theta, x))[:100]]
-        return maximise(lambda t: self._density(t, x), best, BoxTransform.of(self.prior), rng=rng)
+        theta = self.prior.sample(mcmc.START_DRAWS, rng)
+        best = theta[np.argsort(-self._log_joint(theta, x))[:100]]
+        return maximise(lambda t: self._log_joint(t, x), best, BoxTransform.of(self.prior), rng=rng)
 
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
@@ -93,20 +92,20 @@ class PotentialPosterior(NeuralPosterior):
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> PotentialPosterior:
         """Rebuild the posterior from what `to_parts` returned and the user supplied."""
-        from thrifty.inference.neural.networks import load_validity
+        from thrifty.inference.neural.validity import load_validity
 
         prior = supplied.choose_prior(recipe)
         trained = Trained.from_parts(recipe, arrays, supplied, prior.dim)
         valid = load_validity(archive.select(arrays, "valid/"), prior.dim) if recipe["valid"] else None
         return cls(prior, trained, valid)
 
-    def _observed(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
+    def _read(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
         x = read_observations(x_o, self.trained.frame.event)
         if check:
-            warn_far(self.trained.reach, x)
+            warn_if_far(self.trained.reach, x)
         return x
 
-    def _density(self, theta: Array, x: Array) -> Array:
+    def _log_joint(self, theta: Array, x: Array) -> Array:
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
         inside = np.isfinite(out)
         if inside.any():
@@ -114,27 +113,26 @@ class PotentialPosterior(NeuralPosterior):
         return out
 
     def _log_likelihood(self, theta: Array, x: Array) -> Array:
-        from thrifty.inference.neural.networks import log_ratio
-        from thrifty.inference.neural.torch_state import evaluate
+        from thrifty.inference.neural.networks import evaluate_rows, log_ratio
 
         frame, net = self.trained.frame, self.trained.net
-        seen, shown = frame.theta_in(theta), frame.x_in(x)
+        seen, shown = frame.encode_theta(theta), frame.encode_x(x)
         total = np.zeros(len(theta))
         for one in shown:
             row = np.broadcast_to(one, (len(theta), *one.shape))
             if self.trained.method == "nle":
-                total += evaluate(net.log_prob, row, seen) + frame.x_volume
+                total += evaluate_rows(net.log_prob, row, seen) + frame.x_volume
             else:
-                total += evaluate(lambda t, c: log_ratio(net, t, c), seen, row)
+                total += evaluate_rows(lambda t, c: log_ratio(net, t, c), seen, row)
         if self.valid is not None:
-            total += len(x) * evaluate(self.valid.log_prob, seen)
+            total += len(x) * evaluate_rows(self.valid.log_prob, seen)
         return total
 
-    def _level(self, x: Array) -> float:
+    def _log_evidence(self, x: Array) -> float:
         """Log of the integral of prior × likelihood."""
         key = x.tobytes()
-        if key not in self._levels:
-            self._levels[key] = mcmc.log_evidence(
+        if key not in self._evidences:
+            self._evidences[key] = mcmc.log_evidence(
                 lambda theta: self._log_likelihood(theta, x), self.prior, rng=np.random.default_rng(0)
             )
-        return self._levels[key]
+        return self._evidences[key]

@@ -1,20 +1,21 @@
-"""From a table of simulations to rows that can be learned from: valid, inside the prior, checked. No torch."""
+"""Prepare a table of simulations for training: rows that are valid, inside the prior and checked. No torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import DataError, QualityGateError, warn
-from thrifty.inference.checks import Reach, check_enough, check_weights, varying
+from thrifty.errors import DataError, warn
+from thrifty.inference.checks import Reach, check_run_count, check_weights, find_varying
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
+from thrifty.weights import normalise
 
-GATE = 0.01  # failed prior mass above which a posterior is conditional on finishing
-DECADES = 20.0  # a positive parameter whose ends differ more than this is seen on a log-like scale
+MAX_FAILED_MASS = 0.01  # share of prior mass; with more failed, the posterior is conditional on finishing
+MIN_LOG_SCALE_RATIO = 20.0  # a positive parameter with high / low above this is seen on a log-like scale
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,12 @@ class Rows:
     reach: Reach
     notes: tuple[str, ...]
 
+    def unfold(self) -> Rows:
+        """Return sets (n, m, *event) as pairs, one row for each member."""
+        m = self.x.shape[1]
+        theta, log_weights = np.repeat(self.theta, m, axis=0), np.repeat(self.log_weights, m)
+        return replace(self, theta=theta, x=self.x.reshape(-1, *self.x.shape[2:]), log_weights=log_weights)
+
 
 def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: bool = False) -> Rows:
     """Check a table and lay it out as pairs.
@@ -60,7 +67,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     good = simulations.valid()
     if weighted and np.isneginf(good.log_weights).any():
         good = good[np.isfinite(good.log_weights)]
-    check_enough(len(good), prior.dim)
+    check_run_count(len(good), prior.dim)
     outside = ~np.isfinite(prior.log_prob(good.theta))
     if outside.any():
         raise DataError(
@@ -73,7 +80,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     if weighted:
         check_weights(good.log_weights)
     theta, x, log_weights = good.pairs()
-    keep, notes = varying(x, good.x_names)
+    keep, notes = find_varying(x, good.x_names)
     for note in notes:
         warn(f"[constant-output] {note}", stacklevel=4)
     reach = Reach.of(x, log_weights)
@@ -85,8 +92,8 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     return Rows(theta, x, used, index, keep, reach, tuple(notes))
 
 
-def failures(simulations: Simulations) -> str:
-    """A sentence on the runs that failed, or an empty one."""
+def describe_failures(simulations: Simulations) -> str:
+    """Describe the runs that failed in one sentence; empty when none did."""
     failed = simulations.status[~simulations.ok]
     if not len(failed):
         return ""
@@ -98,41 +105,18 @@ def failures(simulations: Simulations) -> str:
 
 
 def warn_failures(simulations: Simulations) -> tuple[str, ...]:
-    """NPE: outputs that are NaN for some x are harmless at a valid x_o; runs lost for other reasons are not."""
-    mass = _mass(simulations, ~simulations.ok & (simulations.status != "invalid"))
-    sentence = failures(simulations)
-    if mass > GATE:
+    """Warn of failed runs under NPE: outputs with NaN are harmless at a valid x_o, other failures are not."""
+    sentence, lost = describe_failures(simulations), ~simulations.ok & (simulations.status != "invalid")
+    if lost.any() and normalise(simulations.log_weights)[lost].sum() > MAX_FAILED_MASS:
         warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()
 
 
-def refuse_failures(simulations: Simulations, method: str) -> None:
-    """NLE and NRE learn p(x | theta, valid), which is not p(x | theta) where validity depends on theta.
-
-    Raises:
-        QualityGateError: too-many-failures, more than 1 % of the prior mass failed.
-    """
-    if simulations.failed_mass > GATE:
-        raise QualityGateError(
-            f"{failures(simulations)}; the gate is {GATE:.0%}",
-            code="too-many-failures",
-            why=f"{method} would learn the likelihood given that a run finishes",
-            fix=f'th.{method}(prior, failures="model") multiplies by a learned P(valid | theta)',
-        )
-
-
-def _mass(simulations: Simulations, which: npt.NDArray[np.bool_]) -> float:
-    if not len(simulations):
-        return 0.0
-    weights = np.exp(simulations.log_weights - simulations.log_weights.max())
-    return float(weights[which].sum() / weights.sum())
-
-
-def condition_box(prior: Prior) -> BoxTransform:
-    """Bounds to transform away where theta is only seen, not modelled: half-lines, and positive boxes of decades."""
+def choose_condition_box(prior: Prior) -> BoxTransform:
+    """Choose the bounds to transform away where theta is not modelled: half-lines, and positive boxes of decades."""
     low, high = (np.array(end) for end in prior.bounds)
     both = np.isfinite(low) & np.isfinite(high)
     with np.errstate(divide="ignore", invalid="ignore"):
-        plain = both & ~((low > 0) & (high / low > DECADES))
+        plain = both & ~((low > 0) & (high / low > MIN_LOG_SCALE_RATIO))
     low[plain], high[plain] = -np.inf, np.inf
     return BoxTransform(low, high)

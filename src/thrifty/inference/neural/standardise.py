@@ -1,4 +1,4 @@
-"""Between the user's numbers and a network's: bounds, weighted standardisation, constant statistics.
+"""The map between the user's numbers and a network's: bounds, weighted standardisation, constant statistics.
 
 A network sees y = (z - centre) / scale in float32, z being theta without bounds; densities come back through
 log |d y / d theta|. Where x is only a condition, each statistic is shown twice: standardised, and as its normal
@@ -16,11 +16,13 @@ from scipy.special import ndtri
 
 from thrifty.errors import DataError
 from thrifty.inference.archive import Arrays, Recipe
+from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, freeze
+from thrifty.weights import normalise
 
 Float32 = npt.NDArray[np.float32]
-KNOTS = 129  # values per statistic: steps of 0.8 %, finer than 5,000 runs can tell apart in a posterior
+SCORE_KNOTS = 129  # values per statistic: steps of 0.8 %, finer than 5,000 runs can resolve in a posterior
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,7 @@ class Affine:
     @classmethod
     def of(cls, values: Array, log_weights: Array) -> Affine:
         """Weighted mean and sd of values (n, d); a column without spread keeps scale 1."""
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        weights = normalise(log_weights)
         centre = weights @ values
         scale = np.sqrt(weights @ (values - centre) ** 2)
         return cls(freeze(centre), freeze(np.where(scale > 0, scale, 1.0)))
@@ -63,8 +64,7 @@ class Scores:
     @classmethod
     def of(cls, x: Array, log_weights: Array) -> Scores:
         """Read off x (n, k)."""
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        weights = normalise(log_weights)
         pairs = [_score_knots(column, weights) for column in x.T]
         return cls(freeze(np.stack([a for a, _ in pairs])), freeze(np.stack([b for _, b in pairs])))
 
@@ -75,14 +75,14 @@ class Scores:
 
 
 def _score_knots(column: Array, weights: Array) -> tuple[Array, Array]:
-    """At most KNOTS values and their scores; ties share the middle of their step."""
+    """At most SCORE_KNOTS values and their scores; ties share the middle of their step."""
     distinct, inverse = np.unique(column, return_inverse=True)
     mass = np.bincount(inverse, weights, minlength=len(distinct))
     upper = np.cumsum(mass)
     middle = np.clip(upper - mass / 2, 0.5 / len(column), 1 - 0.5 / len(column))
-    chosen = np.searchsorted(middle, np.linspace(middle[0], middle[-1], KNOTS))
+    chosen = np.searchsorted(middle, np.linspace(middle[0], middle[-1], SCORE_KNOTS))
     chosen = np.unique(np.minimum(chosen, len(distinct) - 1))
-    chosen = np.pad(chosen, (0, KNOTS - len(chosen)), mode="edge")
+    chosen = np.pad(chosen, (0, SCORE_KNOTS - len(chosen)), mode="edge")
     return distinct[chosen], ndtri(middle[chosen])
 
 
@@ -108,11 +108,11 @@ class Frame:
     shaped: bool = False
     scores: Scores | None = None
 
-    def theta_in(self, theta: Array) -> Float32:
+    def encode_theta(self, theta: Array) -> Float32:
         """Parameters as the network sees them."""
         return self.theta.forward(self.box.to_unconstrained(theta)).astype(np.float32)
 
-    def theta_out(self, y: npt.ArrayLike) -> Array:
+    def decode_theta(self, y: npt.ArrayLike) -> Array:
         """Back to the user's parameters."""
         return self.box.to_bounded(self.theta.backward(np.asarray(y, dtype=np.float64)))
 
@@ -120,7 +120,7 @@ class Frame:
         """Log |d y / d theta| (n,)."""
         return self.box.log_jacobian_at(theta) - np.log(self.theta.scale).sum()
 
-    def x_in(self, x: Array) -> Float32:
+    def encode_x(self, x: Array) -> Float32:
         """Outputs (n, *event) as the network sees them: (n, inputs), or shaped (n, *event)."""
         kept = x.reshape(len(x), -1)[:, self.keep]
         flat = self.x.forward(kept)
@@ -151,57 +151,40 @@ class Frame:
 
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, dim: int) -> Frame:
-        """Rebuild the frame from what `to_parts` returned, after checking every shape."""
+        """Rebuild the frame from what `to_parts` returned, after checking every shape and scale."""
         event, keep = tuple(int(n) for n in recipe["event"]), arrays["keep"]
-        if keep.dtype != np.bool_ or keep.shape != (int(np.prod(event)),):
-            raise DataError(f"frame keep has type {keep.dtype} and shape {keep.shape}", code="bad-file")
         k = int(keep.sum())
-        scores = Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None
-        if scores is not None and not scores.knots.shape == scores.values.shape == (k, KNOTS):
-            raise DataError(f"normal scores have shape {scores.knots.shape}, expected {(k, KNOTS)}", code="bad-file")
-        for label in ("box_low", "box_high"):
-            _check_column(arrays, label, dim)
+        sizes = {"box_low": dim, "box_high": dim, "theta_centre": dim, "theta_scale": dim, "x_centre": k, "x_scale": k}
+        shapes = {label: (size,) for label, size in sizes.items()} | {"keep": (int(np.prod(event)),)}
+        if "knots" in arrays:
+            shapes |= {"knots": (k, SCORE_KNOTS), "scores": (k, SCORE_KNOTS)}
+        for label, shape in shapes.items():
+            values = arrays[label]
+            bad = label.endswith(("centre", "scale")) and not np.isfinite(values).all()
+            bad = bad or (label.endswith("scale") and not (values > 0).all())
+            if bad or values.shape != shape or (label == "keep") != (values.dtype == np.bool_):
+                raise DataError(f"frame {label} {values.shape} is not {shape} of valid numbers", code="bad-file")
         return cls(
             box=BoxTransform(arrays["box_low"], arrays["box_high"]),
-            theta=Affine(*(_check_column(arrays, f"theta_{label}", dim) for label in ("centre", "scale"))),
-            x=Affine(*(_check_column(arrays, f"x_{label}", k) for label in ("centre", "scale"))),
+            theta=Affine(arrays["theta_centre"], arrays["theta_scale"]),
+            x=Affine(arrays["x_centre"], arrays["x_scale"]),
             keep=keep,
             event=event,
             shaped=bool(recipe["shaped"]),
-            scores=scores,
+            scores=Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None,
         )
 
 
-def _check_column(arrays: Arrays, label: str, size: int) -> Array:
-    """Return an array of the frame; centres and scales must be finite, scales positive."""
-    values = arrays[label]
-    if values.shape != (size,):
-        raise DataError(f"frame {label} has shape {values.shape}, expected {(size,)}", code="bad-file")
-    bounds = label.startswith("box")
-    if not bounds and (not np.isfinite(values).all() or (label.endswith("scale") and not (values > 0).all())):
-        raise DataError(f"frame {label} holds impossible numbers: {values.tolist()}"[:200], code="bad-file")
-    return values
-
-
-def measure_frame(
-    theta: Array,
-    x: Array,
-    log_weights: Array,
-    *,
-    box: BoxTransform,
-    keep: npt.NDArray[np.bool_],
-    shaped: bool = False,
-    scores: bool = False,
-) -> Frame:
-    """The frame of a table of pairs: theta (n, p), x (n, *event), weights as used in training."""
-    keep = np.ones_like(keep) if shaped else keep
-    flat = x.reshape(len(x), -1)[:, keep]
+def measure_frame(rows: Rows, box: BoxTransform, *, shaped: bool = False, scores: bool = False) -> Frame:
+    """Measure the frame of a table of pairs, with the weights as used in training."""
+    keep = np.ones_like(rows.keep) if shaped else rows.keep
+    flat = rows.x.reshape(len(rows.x), -1)[:, keep]
     return Frame(
         box=box,
-        theta=Affine.of(box.to_unconstrained(theta), log_weights),
-        x=Affine.of(flat, log_weights),
+        theta=Affine.of(box.to_unconstrained(rows.theta), rows.log_weights),
+        x=Affine.of(flat, rows.log_weights),
         keep=keep,
-        event=tuple(x.shape[1:]),
+        event=tuple(rows.x.shape[1:]),
         shaped=shaped,
-        scores=Scores.of(flat, log_weights) if scores and not shaped else None,
+        scores=Scores.of(flat, rows.log_weights) if scores and not shaped else None,
     )

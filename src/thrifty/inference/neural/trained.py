@@ -159,8 +159,7 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
 
     from thrifty.inference.neural.embeddings import build_embedding
     from thrifty.inference.neural.head_start import Shift
-    from thrifty.inference.neural.networks import build_density, build_ratio
-    from thrifty.inference.neural.torch_state import seeded
+    from thrifty.inference.neural.networks import build_density, build_ratio, seed_torch
 
     p, seen = len(frame.box.low), frame.inputs
     stored = sum(values.size for values in arrays.values())
@@ -171,7 +170,7 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
         context = embedding.features
     if recipes.is_recipe(network):
         _check_size(network.numbers(features, context), stored)
-    with seeded(0):
+    with seed_torch(0):
         theta, x = torch.zeros(2, p), torch.zeros(2, *seen)
         theta[1], x[1] = 1.0, 1.0  # sbi's builders standardise: two equal rows would divide by zero
         if method == "nle":

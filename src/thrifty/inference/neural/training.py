@@ -1,13 +1,12 @@
-"""The one training loop: minimise sum_i w_i loss_i / sum_i w_i over the training rows.
+"""The training loop of all networks: minimise sum_i w_i loss_i / sum_i w_i over the training rows.
 
 The weights are scaled once, over the whole table, to mean 1; every mini-batch then uses mean(w_i · loss_i).
 Dividing by the weights of each mini-batch instead, as is common, under-counts the largest ones (9 to 81 % at
 k = 1 to 3 with batches of 50). Validation and early stopping use the same weights; which runs validate is a
 function of their index alone. One thread, no data loader, fused optimiser.
 
-A training bar on stderr: in a terminal, or when asked for.
-
-Checkpoints of a training: plain arrays, so that a killed run goes on to the very same weights.
+A checkpoint holds the whole state as plain arrays after every epoch, so that a killed training goes on to the same
+weights. A progress bar is drawn on stderr in a terminal, or when asked for.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,55 +28,185 @@ from torch import Tensor, nn
 
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
-from thrifty.inference.neural.torch_state import generator, one_thread
+from thrifty.inference.neural.networks import make_generator, use_one_thread
 from thrifty.inference.neural.training_settings import Training, TrainingCurve
 from thrifty.types import Array
 
-
-@contextlib.contextmanager
-def progress_bar(settings: Training) -> Iterator[Callable[[Any], None]]:
-    """A function to call with the state after each epoch."""
-    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
-    if not wanted:
-        yield lambda state: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"),
-        TextColumn("patience {task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-    )
-    nan = float("nan")
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
-
-        def advance(state: Any) -> None:
-            bar.update(
-                task,
-                completed=state.since,
-                epoch=len(state.validation),
-                loss=state.validation[-1],
-                best=state.validation[state.best_epoch],
-            )
-
-        yield advance
-
-
+Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
+WARM_UP_STEPS = 20  # to the full learning rate: Adam's first moments are noise
+ROWS_PER_VALIDATION = 2_000
 _NETS = ("net", "average", "best")
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_COUNTERS = ("best_epoch", "since", "steps", "rate", "seconds")
 
 
-def fingerprint(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
-    """What must be equal for a checkpoint to be this training's: data, weights, split, settings, seed, network."""
+@dataclass
+class _State:
+    """Everything that an interrupted training needs to go on as if it had not stopped."""
+
+    net: nn.Module
+    average: nn.Module
+    best: nn.Module
+    optimiser: torch.optim.Optimizer
+    generator: torch.Generator
+    train: list[float] = field(default_factory=list)
+    validation: list[float] = field(default_factory=list)
+    best_epoch: int = 0
+    since: int = 0
+    steps: int = 0
+    rate: float = 1.0
+    seconds: float = 0.0
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        return [p for group in self.optimiser.param_groups for p in group["params"]]
+
+
+class Table:
+    """Tensors with one row per pair, their weights (mean 1), and the numbers of the training and the held-out rows.
+
+    Raises:
+        WeightError: few-effective-runs, all the weight is on one side.
+    """
+
+    def __init__(self, tensors: tuple[Tensor, ...], weights: Array, validates: np.ndarray) -> None:
+        self.tensors = tensors
+        self.weights = torch.from_numpy(np.asarray(weights, dtype=np.float32))
+        self.rows = torch.from_numpy(np.flatnonzero(~validates))
+        self.held = torch.from_numpy(np.flatnonzero(validates))
+        for side, which in (("held-out", self.held), ("training", self.rows)):
+            if not float(self.weights[which].sum()) > 0:
+                raise WeightError(
+                    f"the {len(which)} {side} runs carry no weight",
+                    code="few-effective-runs",
+                    why="a few runs hold all of it",
+                    fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
+                )
+
+
+def scale_to_mean_one(log_weights: Array) -> Array:
+    """Return weights with mean 1 over the whole table.
+
+    Example:
+        >>> scale_to_mean_one(np.log([1.0, 3.0])).tolist()
+        [0.5, 1.5]
+    """
+    weights = np.exp(log_weights - log_weights.max())
+    return weights / weights.mean()
+
+
+def choose_contrasts(b: int, k: int, g: torch.Generator) -> Tensor:
+    """Choose row numbers (b, k): each row itself, then k - 1 others of the batch, all different."""
+    shifts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(max(b - 1, 1), generator=g)[: k - 1]])
+    return (torch.arange(b)[:, None] + shifts) % b
+
+
+def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed: int) -> TrainingCurve:
+    """Train `net` in place and leave it with its best weights.
+
+    Raises:
+        InferenceError: poor-training, the loss is not a finite number.
+    """
+    parameters = [p for p in net.parameters() if p.requires_grad]
+    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
+    state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
+    path = Path(settings.checkpoint) if settings.checkpoint else None
+    mark = ""
+    if path:
+        mark = _identify_training(net, (*table.tensors, table.weights, table.held), settings, seed)
+        _load_checkpoint(path, mark, state)
+    with use_one_thread(), _show_progress(settings) as advance:
+        while not (stopped := _reason_to_stop(state, settings)):
+            begun = time.monotonic()
+            state.train.append(_train_epoch(state, loss, table, settings))
+            _validate(state, loss, table)
+            if state.since and state.since % max(settings.patience // 3, 1) == 0:
+                state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
+            state.seconds += time.monotonic() - begun
+            advance(state)
+            if path:
+                _save_checkpoint(path, mark, state)
+    net.load_state_dict(state.best.state_dict())
+    net.eval()
+    return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
+
+
+def _reason_to_stop(state: _State, settings: Training) -> str:
+    if state.since >= settings.patience:
+        return "patience"
+    if len(state.train) >= settings.max_epochs:
+        return "max_epochs"
+    return "time_limit" if settings.time_limit is not None and state.seconds >= settings.time_limit else ""
+
+
+@torch.no_grad()
+def _blend(averages: list[Any], parameters: list[Any], share: float) -> None:
+    """Move every average by `share` towards its parameter, all in one call."""
+    torch._foreach_lerp_(averages, parameters, share)  # pyright: ignore[reportPrivateImportUsage]
+
+
+def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) -> float:
+    """Pass once over the training rows in a new order; return the mean weighted loss."""
+    tensors, weights, rows = table.tensors, table.weights, table.rows
+    state.net.train()
+    batch = settings.batch or min(max(len(rows) // 9, 50), 500)
+    parts = max(round(len(rows) / batch), 1)
+    order = rows[torch.randperm(len(rows), generator=state.generator)]
+    parameters = state.parameters
+    averages = [p for p in state.average.parameters() if p.requires_grad]
+    total, skipped = 0.0, 0
+    for which in order.tensor_split(parts):
+        state.steps += 1
+        for group in state.optimiser.param_groups:
+            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP_STEPS)
+        value = (weights[which] * loss(state.net, tuple(t[which] for t in tensors), state.generator)).mean()
+        state.optimiser.zero_grad(set_to_none=True)
+        value.backward()
+        norm = nn.utils.clip_grad_norm_(parameters, settings.clip, foreach=True)
+        if not math.isfinite(float(norm)):  # one extreme row must not spoil the network
+            skipped += 1
+            continue
+        state.optimiser.step()
+        keep = min(settings.averaging, (1 + state.steps) / (10 + state.steps))  # forget the start soon
+        _blend(averages, parameters, 1 - keep)
+        total += float(value.detach()) * len(which)
+    if skipped == parts:
+        raise InferenceError(
+            f"training diverged: no step of epoch {len(state.train)} had a finite gradient",
+            code="poor-training",
+            fix="look for extreme values in x (take logarithms), or lower Training(learning_rate=...)",
+        )
+    return total / float(weights[rows].sum())
+
+
+@torch.no_grad()
+def _validate(state: _State, loss: Loss, table: Table) -> None:
+    """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
+    tensors, weights, held = table.tensors, table.weights, table.held
+    state.average.eval()
+    contrasts = make_generator(0)
+    for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
+        mine.copy_(theirs)
+    total = 0.0
+    for which in held.split(ROWS_PER_VALIDATION):
+        each = loss(state.average, tuple(t[which] for t in tensors), contrasts)
+        total += float((weights[which] * each).sum())
+    value = total / float(weights[held].sum())
+    state.validation.append(value if math.isfinite(value) else math.inf)
+    if len(state.validation) == 1 or value < state.validation[state.best_epoch]:
+        state.best_epoch, state.since = len(state.validation) - 1, 0
+        state.best.load_state_dict(state.average.state_dict())
+    else:
+        state.since += 1
+
+
+def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
+    """Hash what must be equal to resume a training: data, weights, split, settings, seed, network."""
     digest = hashlib.sha256()
     for table in (t.numpy() for t in tensors):
         digest.update(str(table.shape).encode() + np.ascontiguousarray(table).tobytes())
     for name, value in net.state_dict().items():
-        if not name.startswith("shift."):  # follows from the data, with the last digits of the linear algebra at hand
+        if not name.startswith("shift."):  # a function of the data, up to the rounding of the linear algebra library
             digest.update(value.numpy().tobytes())
     free = {"checkpoint", "progress", "time_limit", "max_epochs", "patience"}  # may change between a stop and a resume
     digest.update(repr([(k, v) for k, v in sorted(asdict(settings).items()) if k not in free]).encode())
@@ -85,20 +214,17 @@ def fingerprint(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training,
     return digest.hexdigest()
 
 
-def save(path: Path, mark: str, state: Any) -> None:
-    """Write the state of a training after an epoch."""
+def _save_checkpoint(path: Path, mark: str, state: _State) -> None:
     arrays = {f"{label}/{k}": v.numpy() for label in _NETS for k, v in getattr(state, label).state_dict().items()}
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
-    for i, parameter in enumerate(parameters):
+    for i, parameter in enumerate(state.parameters):
         arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
     arrays["generator"] = state.generator.get_state().numpy()
     arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
-    labels = ("best_epoch", "since", "steps", "rate", "seconds")
-    recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in labels}}
+    recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in _COUNTERS}}
     archive.write(path, recipe, arrays)
 
 
-def load(path: Path, mark: str, state: Any) -> None:
+def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
     """Continue from a checkpoint, if there is one.
 
     Raises:
@@ -117,178 +243,42 @@ def load(path: Path, mark: str, state: Any) -> None:
     for label in _NETS:
         net = getattr(state, label)
         net.load_state_dict({k: torch.from_numpy(arrays[f"{label}/{k}"]) for k in net.state_dict()})
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
-    for i, parameter in enumerate(parameters):
-        moments = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]) for m in _MOMENTS}
-        state.optimiser.state[parameter] = moments
+    for i, parameter in enumerate(state.parameters):
+        state.optimiser.state[parameter] = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]) for m in _MOMENTS}
     state.generator.set_state(torch.from_numpy(arrays["generator"]))
     state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
-    for label in ("best_epoch", "since", "steps", "rate", "seconds"):
+    for label in _COUNTERS:
         setattr(state, label, recipe[label])
 
 
-Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
-WARM_UP = 20  # steps to the full learning rate: Adam's first moments are noise
-LOOK = 2_000  # rows per validation step
+@contextlib.contextmanager
+def _show_progress(settings: Training) -> Iterator[Callable[[_State], None]]:
+    """Yield a function to call with the state after each epoch."""
+    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
+    if not wanted:
+        yield lambda state: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-
-@dataclass
-class _State:
-    """Everything an interrupted training needs to go on exactly as if it had not been."""
-
-    net: nn.Module
-    average: nn.Module
-    best: nn.Module
-    optimiser: torch.optim.Optimizer
-    generator: torch.Generator
-    train: list[float] = field(default_factory=list)
-    validation: list[float] = field(default_factory=list)
-    best_epoch: int = 0
-    since: int = 0
-    steps: int = 0
-    rate: float = 1.0
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Table:
-    """Tensors with one row per pair, their weights scaled to mean 1, and which rows are held out."""
-
-    tensors: tuple[Tensor, ...]
-    weights: Array
-    validates: np.ndarray
-
-
-class _Data(NamedTuple):
-    tensors: tuple[Tensor, ...]
-    weights: Tensor
-    rows: Tensor  # numbers of the training rows
-    held: Tensor  # numbers of the held-out rows
-
-
-def mean_one(log_weights: Array) -> Array:
-    """Weights with mean 1 over the whole table.
-
-    Example:
-        >>> mean_one(np.log([1.0, 3.0])).tolist()
-        [0.5, 1.5]
-    """
-    weights = np.exp(log_weights - log_weights.max())
-    return weights / weights.mean()
-
-
-def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed: int) -> TrainingCurve:
-    """Train `net` in place and leave it with its best weights.
-
-    Raises:
-        InferenceError: poor-training, the loss is not a finite number.
-    """
-    data = _Data(
-        table.tensors,
-        torch.from_numpy(np.asarray(table.weights, dtype=np.float32)),
-        torch.from_numpy(np.flatnonzero(~table.validates)),
-        torch.from_numpy(np.flatnonzero(table.validates)),
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        TextColumn("epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"),
+        TextColumn("patience {task.completed:.0f}/{task.total:.0f}"),
+        TimeElapsedColumn(),
     )
-    for side, which in (("held-out", data.held), ("training", data.rows)):
-        if not float(data.weights[which].sum()) > 0:
-            raise WeightError(
-                f"the {len(which)} {side} runs carry no weight",
-                code="few-effective-runs",
-                why="a few runs hold all of it",
-                fix="draw with a gentler penalty or a mixture that holds k = 0, or give more runs",
+    nan = float("nan")
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
+
+        def advance(state: _State) -> None:
+            bar.update(
+                task,
+                completed=state.since,
+                epoch=len(state.validation),
+                loss=state.validation[-1],
+                best=state.validation[state.best_epoch],
             )
-    state = _fresh(net, settings, seed)
-    path = Path(settings.checkpoint) if settings.checkpoint else None
-    mark = ""
-    if path:
-        mark = fingerprint(net, (*table.tensors, data.weights, data.held), settings, seed)
-        load(path, mark, state)
-    with one_thread(), progress_bar(settings) as advance:
-        while not (stopped := _why_stop(state, settings)):
-            begun = time.monotonic()
-            state.train.append(_epoch(state, loss, data, settings))
-            _validate(state, loss, data)
-            if state.since and state.since % max(settings.patience // 3, 1) == 0:
-                state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
-            state.seconds += time.monotonic() - begun
-            advance(state)
-            if path:
-                save(path, mark, state)
-    net.load_state_dict(state.best.state_dict())
-    net.eval()
-    return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
 
-
-def _fresh(net: nn.Module, settings: Training, seed: int) -> _State:
-    parameters = [p for p in net.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
-    return _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, generator(seed))
-
-
-def _why_stop(state: _State, settings: Training) -> str:
-    if state.since >= settings.patience:
-        return "patience"
-    if len(state.train) >= settings.max_epochs:
-        return "max_epochs"
-    return "time_limit" if settings.time_limit is not None and state.seconds >= settings.time_limit else ""
-
-
-@torch.no_grad()
-def _blend(averages: list[Any], parameters: list[Any], share: float) -> None:
-    """Move every average by `share` towards its parameter, all in one call."""
-    torch._foreach_lerp_(averages, parameters, share)  # pyright: ignore[reportPrivateImportUsage]
-
-
-def _epoch(state: _State, loss: Loss, data: _Data, settings: Training) -> float:
-    """One pass over the training rows in a fresh order; the mean weighted loss."""
-    tensors, weights, rows = data.tensors, data.weights, data.rows
-    state.net.train()
-    batch = settings.batch or min(max(len(rows) // 9, 50), 500)
-    parts = max(round(len(rows) / batch), 1)
-    order = rows[torch.randperm(len(rows), generator=state.generator)]
-    parameters = [p for group in state.optimiser.param_groups for p in group["params"]]
-    averages = [p for p in state.average.parameters() if p.requires_grad]
-    total, skipped = 0.0, 0
-    for which in order.tensor_split(parts):
-        state.steps += 1
-        for group in state.optimiser.param_groups:
-            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP)
-        value = (weights[which] * loss(state.net, tuple(t[which] for t in tensors), state.generator)).mean()
-        state.optimiser.zero_grad(set_to_none=True)
-        value.backward()
-        norm = nn.utils.clip_grad_norm_(parameters, settings.clip, foreach=True)
-        if not math.isfinite(float(norm)):  # one wild row must not spoil the network
-            skipped += 1
-            continue
-        state.optimiser.step()
-        keep = min(settings.averaging, (1 + state.steps) / (10 + state.steps))  # forget the start soon
-        _blend(averages, parameters, 1 - keep)
-        total += float(value.detach()) * len(which)
-    if skipped == parts:
-        raise InferenceError(
-            f"training diverged: no step of epoch {len(state.train)} had a finite gradient",
-            code="poor-training",
-            fix="look for extreme values in x (take logarithms), or lower Training(learning_rate=...)",
-        )
-    return total / float(weights[rows].sum())
-
-
-@torch.no_grad()
-def _validate(state: _State, loss: Loss, data: _Data) -> None:
-    """Weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
-    tensors, weights, held = data.tensors, data.weights, data.held
-    state.average.eval()
-    contrasts = generator(0)
-    for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
-        mine.copy_(theirs)
-    total = 0.0
-    for which in held.split(LOOK):
-        each = loss(state.average, tuple(t[which] for t in tensors), contrasts)
-        total += float((weights[which] * each).sum())
-    value = total / float(weights[held].sum())
-    state.validation.append(value if math.isfinite(value) else math.inf)
-    if len(state.validation) == 1 or value < state.validation[state.best_epoch]:
-        state.best_epoch, state.since = len(state.validation) - 1, 0
-        state.best.load_state_dict(state.average.state_dict())
-    else:
-        state.since += 1
+        yield advance

@@ -1,10 +1,12 @@
-"""Settings of the training loop and the learning curve it leaves; no torch."""
+"""Settings of the training loop, the runs it holds out, and the learning curve; no torch."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,29 +50,28 @@ class Training:
     progress: bool | None = None
 
     def __post_init__(self) -> None:
-        numbers = ("learning_rate", "averaging", "validation", "clip", "time_limit")
-        odd = [n for n in numbers if not isinstance(getattr(self, n), int | float | np.number | None)]
-        odd += [
-            n for n in ("batch", "patience", "max_epochs") if not isinstance(getattr(self, n), int | np.integer | None)
-        ]
-        if odd:
-            listed = ", ".join(f"{n} = {getattr(self, n)!r}" for n in odd)
-            raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
-        rules = {
-            "batch": self.batch is None or self.batch >= 2,
-            "learning_rate": 0 < self.learning_rate < math.inf,
-            "averaging": 0 <= self.averaging < 1,
-            "patience": self.patience >= 1,
-            "max_epochs": self.max_epochs >= 1,
-            "validation": 0 < self.validation <= 0.5,
-            "clip": self.clip > 0,
-            "time_limit": self.time_limit is None or self.time_limit > 0,
-        }
-        wrong = [f"{label} = {getattr(self, label)!r}" for label, good in rules.items() if not good]
+        wrong = [label for label in _ALLOWED if not _is_allowed(label, getattr(self, label))]
         if wrong:
-            raise ConfigError(
-                f"Training cannot use {', '.join(wrong)}", code="bad-setting", fix="see help(th.Training)"
-            )
+            listed = ", ".join(f"{label} = {getattr(self, label)!r}" for label in wrong)
+            raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
+
+
+_WHOLE, _NUMBER, _OPTIONAL = int | np.integer, int | float | np.number, ("batch", "time_limit")
+_ALLOWED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
+    "batch": (_WHOLE, lambda value: value >= 2),
+    "learning_rate": (_NUMBER, lambda value: 0 < value < math.inf),
+    "averaging": (_NUMBER, lambda value: 0 <= value < 1),
+    "patience": (_WHOLE, lambda value: value >= 1),
+    "max_epochs": (_WHOLE, lambda value: value >= 1),
+    "validation": (_NUMBER, lambda value: 0 < value <= 0.5),
+    "clip": (_NUMBER, lambda value: value > 0),
+    "time_limit": (_NUMBER, lambda value: value > 0),
+}
+
+
+def _is_allowed(label: str, value: Any) -> bool:
+    kind, holds = _ALLOWED[label]
+    return (value is None and label in _OPTIONAL) or (isinstance(value, kind) and holds(value))
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,11 @@ class TrainingCurve:
         return self.validation[self.best_epoch]
 
 
-def held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
-    """Which runs validate: a hash of the index, so that it is the same in every table that holds the run.
+def mark_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:
+    """Mark the runs that validate by a hash of their index, the same in every table that contains the run.
 
     Example:
-        >>> bool(abs(held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
+        >>> bool(abs(mark_held_out(np.arange(10_000), 0.1).mean() - 0.1) < 0.01)
         True
     """
     h = index.astype(np.uint64)
@@ -117,7 +118,7 @@ def held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_
 
 
 def fingerprints(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """A 64-bit number for each row of theta (n, p), by which a run is known again whatever its index has become.
+    """Compute a 64-bit number for each row of theta (n, p), which identifies a run whatever its index.
 
     Example:
         >>> a = np.array([[0.1, 2.0], [2.0, 0.1], [0.1, 2.0]])
@@ -134,15 +135,17 @@ def fingerprints(theta: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return h.view(np.int64)
 
 
-def never_trained(theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.int64]:
-    """Fingerprints of the runs that validated and of no run that trained: what a posterior may be judged on."""
-    validates = held_out(index, share)
+def fingerprint_held_out(
+    theta: npt.NDArray[np.float64], index: npt.NDArray[np.int64], share: float
+) -> npt.NDArray[np.int64]:
+    """Return fingerprints of the runs that validated and of no run that trained: a posterior may be tested on them."""
+    validates = mark_held_out(index, share)
     prints = fingerprints(theta)
     return np.setdiff1d(prints[validates], prints[~validates])
 
 
 def require_neural() -> None:
-    """One line when torch or zuko is not installed.
+    """Refuse, in one line, when torch or zuko is not installed.
 
     Raises:
         MissingExtraError: missing-extra, naming the extra.

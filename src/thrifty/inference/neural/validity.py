@@ -1,60 +1,56 @@
-"""Runs that fail: P(valid | theta), learned where a likelihood would otherwise be that of valid runs only.
-
-p(x_o | theta) = p(x_o | theta, valid) · P(valid | theta)        for a valid x_o
-"""
+"""P(valid | theta): the probability that a run at theta does not fail, learned by a small classifier."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
-from thrifty.errors import ConfigError
-from thrifty.inference.neural.prepare import failures, refuse_failures
+from thrifty.inference.neural.embeddings import build_mlp
+from thrifty.inference.neural.networks import seed_torch
 from thrifty.inference.neural.standardise import Frame
-from thrifty.inference.neural.training_settings import Training, held_out
+from thrifty.inference.neural.training import Table, train
+from thrifty.inference.neural.training_settings import Training, mark_held_out
 from thrifty.tables.simulations import Simulations
 
-Policy = Literal["refuse", "model"]
+
+class ValidNet(nn.Module):
+    """log P(valid | theta) for standardised parameters."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.net = build_mlp(features, (32, 32), 1)
+
+    def logit(self, theta: Tensor) -> Tensor:
+        """Log odds (b,)."""
+        return self.net(theta)[:, 0]
+
+    def log_prob(self, theta: Tensor) -> Tensor:
+        """Log probability (b,) that a run at theta is valid."""
+        return nn.functional.logsigmoid(self.logit(theta))
 
 
-def check_failures(policy: str) -> None:
-    """Refuse unknown policies."""
-    if policy not in ("refuse", "model"):
-        raise ConfigError(f'failures must be "refuse" or "model", got {policy!r}', code="bad-setting")
-
-
-def fit_valid(
-    simulations: Simulations, frame: Frame, *, method: str, policy: Policy, seed: int
-) -> tuple[Any, tuple[str, ...]]:
-    """The network for P(valid | theta), or None, and a note on what failed.
-
-    Raises:
-        QualityGateError: too-many-failures, under "refuse" and with more than 1 % of the prior mass failed.
-    """
-    sentence = failures(simulations)
-    if not sentence:
-        return None, ()
-    if policy == "refuse":
-        refuse_failures(simulations, method)
-        return None, (sentence,)
-    import torch
-
-    from thrifty.inference.neural.networks import ValidNet
-    from thrifty.inference.neural.torch_state import seeded
-    from thrifty.inference.neural.training import Table, train
-
-    with seeded(seed):
+def fit_validity(simulations: Simulations, frame: Frame, *, seed: int) -> ValidNet:
+    """Train the classifier on all runs that have begun."""
+    with seed_torch(seed):
         net = ValidNet(simulations.dim)
     known = simulations.status != "pending"  # a run that never began says nothing
-    theta = torch.from_numpy(frame.theta_in(simulations.theta[known]))
+    theta = torch.from_numpy(frame.encode_theta(simulations.theta[known]))
     valid = torch.from_numpy(simulations.ok[known].astype(np.float32))
-    table = Table((theta, valid), np.ones(len(theta)), held_out(simulations.index[known], 0.1))
+    table = Table((theta, valid), np.ones(len(theta)), mark_held_out(simulations.index[known], 0.1))
     train(net, _loss, table=table, settings=Training(progress=False), seed=seed)
-    return net, (f"{sentence}; P(valid | theta) was learned and multiplied in",)
+    return net
 
 
-def _loss(net: Any, rows: tuple[Any, ...], g: Any) -> Any:
-    import torch
+def load_validity(arrays: Mapping[str, np.ndarray], features: int) -> ValidNet:
+    """Rebuild the classifier from the arrays that it was saved as."""
+    with seed_torch(0):
+        net = ValidNet(features)
+    net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
+    return net.eval()
 
-    return torch.nn.functional.binary_cross_entropy_with_logits(net.logit(rows[0]), rows[1], reduction="none")
+
+def _loss(net: ValidNet, rows: tuple[Tensor, ...], g: torch.Generator) -> Tensor:
+    return nn.functional.binary_cross_entropy_with_logits(net.logit(rows[0]), rows[1], reduction="none")

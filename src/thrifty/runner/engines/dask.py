@@ -1,7 +1,7 @@
-"""Runs on dask.distributed: `th.Dask("tcp://scheduler:8786")` or `th.Dask(4)` for a cluster on this machine.
+"""Run bundles on dask.distributed: `th.Dask("tcp://scheduler:8786")`, or `th.Dask(4)` for a cluster on this machine.
 
-Bundles of a few seconds travel, since a task costs milliseconds. On each Dask thread a bundle runs in a worker
-process of its own (`workers.py`): a crash or a time limit ends that process, not the Dask worker, and the same
+Bundles of a few seconds are sent, since a Dask task costs milliseconds. On each Dask thread a bundle runs in a worker
+process of its own (`processes.py`): a crash or a time limit ends that process, not the Dask worker, and the same
 `run_one` gives the same numbers. If Dask workers die, Dask moves their bundles; if the scheduler dies, the campaign
 stops cleanly and continues later.
 """
@@ -26,13 +26,14 @@ from thrifty.runner.engines.processes import Processes
 from thrifty.runner.simulator import pack
 from thrifty.runner.task import Job, Report, Task
 
-PATIENCE = 10.0  # seconds without scheduler or workers before giving up
+MAX_ABSENCE_SECONDS = 10.0  # without scheduler or workers before giving up
+CALL_SECONDS, CLOSE_SECONDS = 5.0, 10.0  # for calls that hang when the other side is gone
 _local = threading.local()
 _engines: list[Processes] = []
 
 
 def _engine_for(payload: bytes) -> Processes:
-    """The worker process of this Dask thread, made ready for this job."""
+    """Return the worker process of this Dask thread, started for this job."""
     digest = hashlib.blake2b(payload, digest_size=16).digest()
     engine: Processes | None = getattr(_local, "engine", None)
     if engine is None or engine.stopped or _local.digest != digest:
@@ -69,7 +70,7 @@ class Dask:
     Args:
         where: Address of a scheduler, or the number of workers of a cluster on this machine (bound to
             loopback, without dashboard).
-        bundle_seconds: Aim for the length of a bundle; two seconds keep Dask's 5 ms below 1 %.
+        bundle_seconds: Intended length of a bundle; two seconds keep Dask's 5 ms below 1 %.
     """
 
     ahead = 0  # Dask's workers could hold more, but bundles of seconds gain nothing and could not be withdrawn
@@ -91,16 +92,16 @@ class Dask:
         self._client: Any = None
         self._events: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._running: dict[int, tuple[Sequence[Task], Any]] = {}
-        self._number, self._slots, self._seen = 0, 1, 0.0
+        self._number, self._slots, self._seen_at = 0, 1, 0.0
 
     @property
     def slots(self) -> int:
-        """Threads of the cluster, looked up now and then: clusters grow and shrink."""
+        """Number of threads of the cluster, which may grow and shrink."""
         return max(self._slots, len(self._running))
 
     @property
     def free(self) -> int:
-        """Threads without a bundle."""
+        """Number of threads without a bundle."""
         return self.slots - len(self._running)
 
     def start(self, job: Job) -> None:
@@ -118,20 +119,20 @@ class Dask:
                     dashboard_address=off,
                 )
             target = self._cluster if self._cluster is not None else self.where
-            self._client = self._distributed.Client(target, set_as_default=False, timeout=PATIENCE)
+            self._client = self._distributed.Client(target, set_as_default=False, timeout=MAX_ABSENCE_SECONDS)
         except (OSError, TimeoutError) as error:
             raise CampaignError(
                 f"no Dask scheduler at {self.where}: {error}", code="no-cluster", fix="start one: dask scheduler"
             ) from None
-        self._seen = time.monotonic()
-        self._look()
+        self._seen_at = time.monotonic()
+        self._check_cluster()
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Send a bundle."""
         self._number += 1
         number = self._number
         if self._client.status in ("closed", "closing"):
-            raise self._gone("scheduler")
+            raise self._cluster_gone_error("scheduler")
         future = self._client.submit(
             run_remote, self._payload, list(tasks), key=f"thrifty-{id(self)}-{number}", pure=False
         )
@@ -139,17 +140,17 @@ class Dask:
         future.add_done_callback(lambda done: self._events.put((number, done)))
 
     def wait(self, timeout: float) -> list[Report]:
-        """Bundles that ended."""
+        """Return bundles that ended."""
         reports: list[Report] = []
         try:
             number, future = self._events.get(timeout=timeout)
             while True:
                 if number in self._running:
                     tasks, _ = self._running.pop(number)
-                    reports.append(self._report(tasks, future))
+                    reports.append(self._make_report(tasks, future))
                 number, future = self._events.get_nowait()
         except queue.Empty:
-            self._look()
+            self._check_cluster()
             return reports
 
     def clock(self) -> float:
@@ -164,14 +165,14 @@ class Dask:
             self._running = {}
             if client.status == "running":
                 for call in (lambda: client.cancel(futures, force=True), lambda: client.run(stop_remote)):
-                    _within(5.0, call)
-            _within(5.0, client.close)
+                    _call_within(CALL_SECONDS, call)
+            _call_within(CALL_SECONDS, client.close)
         if self._cluster is not None:
-            _within(10.0, self._cluster.close)
+            _call_within(CLOSE_SECONDS, self._cluster.close)
             self._cluster = None
 
-    def _report(self, tasks: Sequence[Task], future: Any) -> Report:
-        """What became of a bundle; an answer lost with its connection is simply asked for again."""
+    def _make_report(self, tasks: Sequence[Task], future: Any) -> Report:
+        """Report what happened to a bundle; one whose answer was lost with its connection runs again."""
         try:
             if future.status == "finished":
                 report: Report = future.result()
@@ -185,20 +186,19 @@ class Dask:
             return Report(tasks, (), "died", None, "the Dask workers that ran it died")
         raise problem
 
-    def _look(self) -> None:
+    def _check_cluster(self) -> None:
         """Count threads; give up when scheduler or workers are gone for too long."""
         now, status = time.monotonic(), self._client.status
         if status == "running":
-            info = (
-                self._client.scheduler_info(n_workers=-1) if _takes_n(self._client) else self._client.scheduler_info()
-            )
+            every = {"n_workers": -1} if _accepts_n_workers(self._client) else {}  # all of them
+            info = self._client.scheduler_info(**every)
             threads = sum(worker["nthreads"] for worker in info["workers"].values())
             if threads:
-                self._slots, self._seen = threads, now
-        if status in ("closed", "closing") or now - self._seen > PATIENCE:
-            raise self._gone("workers" if status == "running" else "scheduler")
+                self._slots, self._seen_at = threads, now
+        if status in ("closed", "closing") or now - self._seen_at > MAX_ABSENCE_SECONDS:
+            raise self._cluster_gone_error("workers" if status == "running" else "scheduler")
 
-    def _gone(self, missing: str) -> CampaignError:
+    def _cluster_gone_error(self, missing: str) -> CampaignError:
         return CampaignError(
             f"the Dask cluster at {self.where} is gone: no {missing}",
             code="no-cluster",
@@ -207,14 +207,14 @@ class Dask:
         )
 
 
-def _takes_n(client: Any) -> bool:
+def _accepts_n_workers(client: Any) -> bool:
     import inspect
 
     return "n_workers" in inspect.signature(client.scheduler_info).parameters
 
 
-def _within(seconds: float, call: Any) -> None:
-    """Call something that may hang when the other side is gone; do not wait for ever."""
+def _call_within(seconds: float, call: Any) -> None:
+    """Call something that may hang when the other side is gone; wait for at most `seconds`."""
 
     def quietly() -> None:
         with contextlib.suppress(Exception):  # the other side may be gone: nothing is lost, runs are recorded here

@@ -1,4 +1,4 @@
-"""Runs in this very process, one after the other: for debuggers, and for simulators that cannot travel."""
+"""Run tasks in this process, one after the other: for debuggers, and for simulators that cannot be sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thrifty.runner.task import Job, Report, Task
 
 
 class Inline:
-    """No processes: breakpoints work, but a crash of the simulator is a crash of the driver.
+    """Run without worker processes: breakpoints work, but a crash of the simulator is a crash of the driver.
 
     Example:
         >>> sims = th.simulate(lambda theta, rng: theta + 1, th.Draws([[1.0], [2.0]]), engine=th.Inline())

@@ -1,4 +1,4 @@
-"""An engine on a virtual clock: any number of workers, durations from a formula, no waiting.
+"""Run tasks on a virtual clock: any number of workers, durations from a formula, no waiting.
 
 For tests and for asking "how long would this take on a thousand workers?" through the very loop that runs campaigns.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from thrifty.runner.task import Job, Outcome, Report, Task
 
@@ -38,7 +40,7 @@ class Virtual:
 
     @property
     def free(self) -> int:
-        """Workers without a bundle."""
+        """Number of workers without a bundle."""
         return self.slots - len(self._running)
 
     def start(self, job: Job) -> None:
@@ -53,12 +55,12 @@ class Virtual:
             wall = float(task.limit or 0.0) if late else wall
             at += wall
             x = self._output(task) if self._output is not None and not late else None
-            outcomes.append(_outcome(task, wall, x, late=late))
+            outcomes.append(_make_outcome(task, wall, x, late=late))
             self.ended[task.index] = at
         heapq.heappush(self._running, (at, tasks[0].index, tasks, outcomes))
 
     def wait(self, timeout: float) -> list[Report]:
-        """The next bundle to end; the clock jumps there."""
+        """Return the next bundle to end; the clock jumps there."""
         if not self._running:
             return []
         self._now, _, tasks, outcomes = heapq.heappop(self._running)
@@ -73,8 +75,6 @@ class Virtual:
         self._running = []
 
 
-def _outcome(task: Task, wall: float, x: Sequence[float] | None, *, late: bool) -> Outcome:
-    import numpy as np
-
+def _make_outcome(task: Task, wall: float, x: Sequence[float] | None, *, late: bool) -> Outcome:
     values = None if late else np.atleast_1d(np.asarray(task.theta if x is None else x, dtype=np.float64))
     return Outcome(task.index, "timeout" if late else "ok", values, wall, wall, limit=task.limit)

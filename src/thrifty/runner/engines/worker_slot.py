@@ -43,8 +43,8 @@ class Bundle:
 class WorkerSlot:
     """A worker process and the bundles it holds: at most one under way and one behind it.
 
-    The process starts with the first bundle. The selector is told its pipe as (slot, False) and its end as
-    (slot, True).
+    The process starts with the first bundle. In the selector its pipe has the data
+    (slot, False), its end (slot, True).
     """
 
     def __init__(self, payload: bytes, cleanup: CleanupProcess, selector: selectors.BaseSelector) -> None:
