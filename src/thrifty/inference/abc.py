@@ -25,7 +25,7 @@ from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
 from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import read_observation
+from thrifty.inference.checks import read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
@@ -182,32 +182,13 @@ class ABC:
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> ABCPosterior:
         """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect."""
-        if self.prior is not None and self.prior.dim != simulations.dim:
-            raise DataError(
-                f"simulations have {simulations.dim} parameters, the prior has {self.prior.dim}", code="wrong-prior"
-            )
-        valid = simulations.valid()
-        if len(valid) == 0:
-            raise DataError(f"none of {len(simulations)} simulations is valid", code="too-few-runs")
-        if (mass := simulations.failed_mass) > 0.01:
-            warn(
-                f"{mass:.1%} of prior mass failed ({len(simulations) - len(valid)} of {len(simulations)} runs):"
-                " the posterior is conditional on finishing"
-            )
+        valid = select_valid(simulations, self.prior)
         distance = as_distance(self.distance)
         x, log_weights = _make_table(valid, distance)
         low, high = (np.full(valid.dim, e) for e in (-np.inf, np.inf)) if self.prior is None else self.prior.bounds
-        names = valid.names or (() if self.prior is None else self.prior.names)
-        return ABCPosterior(
-            theta=valid.theta,
-            x=x,
-            log_weights=valid.log_weights,
-            distance=distance.fit(x, log_weights),
-            tolerance=self.tolerance,
-            adjust=self.adjust,
-            box=BoxTransform(low, high),
-            names=names,
-        )
+        box, names = BoxTransform(low, high), valid.names or (() if self.prior is None else self.prior.names)
+        distance = distance.fit(x, log_weights)
+        return ABCPosterior(valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names)
 
 
 def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
@@ -339,13 +320,6 @@ class ABCPosterior:
             raise DataError(
                 f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file"
             )
-        return cls(
-            theta=theta,
-            x=x,
-            log_weights=log_weights,
-            distance=distance_from_dict(recipe["distance"]),
-            tolerance=Tolerance(**recipe["tolerance"]),
-            adjust=recipe["adjust"],
-            box=BoxTransform(arrays["low"], arrays["high"]),
-            names=tuple(recipe["names"]),
-        )
+        distance, tolerance = distance_from_dict(recipe["distance"]), Tolerance(**recipe["tolerance"])
+        box, names = BoxTransform(arrays["low"], arrays["high"]), tuple(recipe["names"])
+        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names)

@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, freeze
+from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess, normalise, resample_indices
 
+MAX_FAILED_MASS = 0.01  # share of prior mass; with more failed, the posterior is conditional on finishing
 REACH_ROWS = 1_000  # simulations kept to measure nearness by: enough for a spacing, small in a saved file
 REACH_NUMBERS = 200_000  # the same limit for signals: of 801 points each, 249 rows are kept
 MAX_BEYOND_SD = 0.5  # past the extreme simulation: light-tailed outputs do that less than once in 10^4 observations
@@ -41,6 +42,23 @@ def check_fit(simulations: Any, seed: Any) -> None:
             fix="th.Simulations.from_arrays(theta=..., x=...), or campaign.simulations()",
         )
     check_seed(seed)
+
+
+def select_valid(simulations: Simulations, prior: Prior | None) -> Simulations:
+    """Return the valid runs; warn when more than 1 % of the prior mass failed.
+
+    Raises:
+        DataError: wrong-prior, another number of parameters; too-few-runs, no valid run.
+    """
+    if prior is not None and prior.dim != simulations.dim:
+        raise DataError(f"simulations have {simulations.dim} parameters, the prior has {prior.dim}", code="wrong-prior")
+    valid, n = simulations.valid(), len(simulations)
+    if len(valid) == 0:
+        raise DataError(f"none of {n} simulations is valid", code="too-few-runs")
+    if (mass := simulations.failed_mass) > MAX_FAILED_MASS:
+        failed = f"{mass:.1%} of prior mass failed ({n - len(valid)} of {n} runs)"
+        warn(f"{failed}: the posterior is conditional on finishing", stacklevel=4)
+    return valid
 
 
 def check_draws(n: Any, seed: Any) -> None:

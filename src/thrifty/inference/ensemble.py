@@ -1,4 +1,4 @@
-"""Several fits of one method, differing in their seeds only: the equal mixture of their posteriors."""
+"""Ensembles: several fits of one method with different seeds, and the equal mixture of their posteriors."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
 from thrifty.inference.archive import Arrays, Recipe
-from thrifty.inference.checks import read_observations
+from thrifty.inference.checks import read_observations, select_valid
 from thrifty.inference.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
@@ -71,11 +71,7 @@ def make_posterior(
 
     Where m is passed, the first axis of x may be the realisations.
     """
-    valid = simulations.valid()
-    if len(valid) == 0:
-        raise DataError(f"none of {len(simulations)} simulations is valid", code="too-few-runs")
-    if (mass := simulations.failed_mass) > 0.01:
-        warn(f"{mass:.1%} of prior mass failed: the posterior is conditional on finishing")
+    valid = select_valid(simulations, prior)
     x = valid.x
     if simulations.m == 1 and not (m is not None and x.ndim >= 3 and x.shape[1] == m):
         raise DataError(
@@ -86,8 +82,6 @@ def make_posterior(
         )
     if m is not None and x.shape[1] != m:
         raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="too-few-runs")
-    if valid.dim != prior.dim:
-        raise DataError(f"simulations have {valid.dim} parameters, the prior has {prior.dim}", code="wrong-prior")
     runs = x.reshape(*x.shape[:2], -1)
     likelihood, names = make_likelihood(valid, runs), valid.names or prior.names
     return LikelihoodPosterior(prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names)

@@ -99,18 +99,13 @@ def sample_posterior(
     walkers = max(DEFAULT_WALKERS, 10 * prior.dim) if walkers is None else max(walkers, 2 * prior.dim + 2)
     walkers += walkers % 2
 
-    def log_prior(z: Array) -> Array:
-        return _replace_nan(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z))
-
-    def likelihood(z: Array) -> Array:
-        return _replace_nan(log_likelihood(box.to_bounded(z)))
-
-    def density(z: Array) -> Array:
-        return log_prior(z) + likelihood(z)
-
+    target = _Target(
+        likelihood=lambda z: _replace_nan(log_likelihood(box.to_bounded(z))),
+        log_prior=lambda z: _replace_nan(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z)),
+    )
     z = box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng))
     if start is None:
-        first, family = _start_walkers(likelihood, log_prior, z, walkers, rng)
+        first, family = _start_walkers(target, z, walkers, rng)
     else:  # tempered from a ball of a hundredth of the prior's spread: it may be far wider or narrower than the peak
         middle, spread = box.to_unconstrained(start[None]), 0.01 * z.std(0)
 
@@ -118,8 +113,9 @@ def sample_posterior(
             return -0.5 * np.square((z - middle) / spread).sum(1)
 
         near = middle + spread * rng.standard_normal(z.shape)
-        first, family = _start_walkers(lambda z: density(z) - ball(z), ball, near, walkers, rng)
-    chain, log_density, acceptance = _run_walkers(density, first, family, want=n, max_steps=max_steps, rng=rng)
+        from_ball = _Target(lambda z: target.density(z) - ball(z), ball)
+        first, family = _start_walkers(from_ball, near, walkers, rng)
+    chain, log_density, acceptance = _run_walkers(target.density, first, family, want=n, max_steps=max_steps, rng=rng)
     chosen = rng.permutation(choose_evenly(len(chain), chain.shape[1], n))
     flat = chain.reshape(-1, prior.dim)
     height = log_density.reshape(-1) - box.log_jacobian(flat)
@@ -145,6 +141,16 @@ def _replace_nan(values: Array) -> Array:
     return np.nan_to_num(np.asarray(values, dtype=np.float64), nan=-np.inf, posinf=-np.inf, neginf=-np.inf)
 
 
+class _Target(NamedTuple):
+    """A density over z, the parameters without bounds: prior (or a start) times likelihood, each (k, p) -> (k,)."""
+
+    likelihood: LogDensity
+    log_prior: LogDensity
+
+    def density(self, z: Array) -> Array:
+        return self.log_prior(z) + self.likelihood(z)
+
+
 class _Particles(NamedTuple):
     z: Array
     value: Array  # log likelihood
@@ -152,12 +158,11 @@ class _Particles(NamedTuple):
 
 
 def _start_walkers(
-    likelihood: LogDensity, log_prior: LogDensity, z: Array, walkers: int, rng: np.random.Generator
+    target: _Target, z: Array, walkers: int, rng: np.random.Generator
 ) -> tuple[Array, npt.NDArray[np.intp]]:
     """Place walkers by prior × likelihood^power, the power raised to 1 in steps; return them and their families."""
-    value, base = likelihood(z), log_prior(z)
-    particles = _Particles(z, value, base)
-    if not (np.isfinite(value) & np.isfinite(base)).any():
+    particles = _Particles(z, target.likelihood(z), target.log_prior(z))
+    if not (np.isfinite(particles.value) & np.isfinite(particles.base)).any():
         raise InferenceError(
             f"the likelihood is zero or NaN at all {len(z)} prior draws",
             code="far-observation",
@@ -171,7 +176,7 @@ def _start_walkers(
         particles, power, family = _Particles(*(column[keep] for column in particles)), step, family[keep]
         if power == 1.0 and len(np.unique(keep)) >= 2 * walkers:
             break  # the plain resample was rich enough
-        particles = _move(particles, power, z.std(0), likelihood=likelihood, log_prior=log_prior, rng=rng)
+        particles = _move(particles, power, z.std(0), target, rng)
         if power == 1.0:
             break
     chosen = rng.choice(len(z), walkers, replace=False)
@@ -190,15 +195,7 @@ def _next_power(value: Array, power: float) -> float:
     return low if low > power else high
 
 
-def _move(
-    particles: _Particles,
-    power: float,
-    unit: Array,
-    *,
-    likelihood: LogDensity,
-    log_prior: LogDensity,
-    rng: np.random.Generator,
-) -> _Particles:
+def _move(particles: _Particles, power: float, unit: Array, target: _Target, rng: np.random.Generator) -> _Particles:
     """Move every particle by random-walk Metropolis with the particles' own covariance; unit: first spread (p,)."""
     z, value, base = particles
     p = z.shape[1]
@@ -209,7 +206,7 @@ def _move(
     scale = 2.38 / np.sqrt(p)  # Roberts, Gelman and Gilks 1997
     for _ in range(5):
         trial = z + scale * rng.standard_normal(z.shape) @ root.T
-        trial_base, trial_value = log_prior(trial), likelihood(trial)
+        trial_base, trial_value = target.log_prior(trial), target.likelihood(trial)
         with np.errstate(invalid="ignore"):
             gain = trial_base - base + power * (trial_value - value)
         accepted = np.log(rng.random(len(z))) < np.nan_to_num(gain, nan=-np.inf)
@@ -236,12 +233,9 @@ def _run_walkers(
     sampler = emcee.EnsembleSampler(walkers, p, log_density, vectorize=True, moves=moves)
     sampler.random_state = np.random.RandomState(int(rng.integers(2**32))).get_state()
     patience, next_look, before = min(MAX_MEMORY_STEPS, max_steps), MAX_MEMORY_STEPS, 0.0
-    state, warm_up = sampler.run_mcmc(start, STEPS_PER_CHECK, skip_initial_state_check=True), STEPS_PER_CHECK
-    while warm_up < patience and correlate_places(start, np.asarray(sampler.get_chain())[-1]) > MAX_MEMORY:
-        state, warm_up = (
-            sampler.run_mcmc(state, STEPS_PER_CHECK, skip_initial_state_check=True),
-            warm_up + STEPS_PER_CHECK,
-        )
+    state = sampler.run_mcmc(start, STEPS_PER_CHECK, skip_initial_state_check=True)
+    while sampler.iteration < patience and correlate_places(start, np.asarray(sampler.get_chain())[-1]) > MAX_MEMORY:
+        state = sampler.run_mcmc(state, STEPS_PER_CHECK, skip_initial_state_check=True)
     sampler.reset()
     least = -(-want // walkers)
     goal = max(2 * MIN_ESS, 0.5 * want)  # half as many effective draws as draws: se 1.4 times that of exact draws

@@ -1,4 +1,4 @@
-"""Several runs per parameter (the paper's m): how many are worth their cost.
+"""How many runs per parameter (the paper's m) are worth their cost.
 
 A likelihood or score estimated from m runs at one parameter is noisy; its noise costs effective draws. With
 c_0 the cost of visiting a parameter at all (start-up, meshing, loading) and c_1 that of one run there:
@@ -57,7 +57,7 @@ def split_budget(
     Example:
         >>> split_budget(1_000, 0.5, variance=20.0)
         Split(n=100, m=20, cost=1000.0)
-        >>> split_budget(1_000, 0.5, variance=20.0, overhead=50.0).m  # visiting is dear: stay longer
+        >>> split_budget(1_000, 0.5, variance=20.0, overhead=50.0).m  # visiting is expensive: more runs each
         56
         >>> split_budget(1_000, 0.5, variance=99.0, kind="hits").m  # one run per parameter, the classic result
         1

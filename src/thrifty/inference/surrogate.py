@@ -5,7 +5,7 @@
 over z, the parameters without bounds. A log-likelihood falls without limit away from its peak, so the quadratic is
 fitted by weighted regression with weights exp(-(peak - l)/T): T starts at the width that posteriors have (2 per
 parameter) and grows until enough runs carry weight. The weights use *fitted* values, not the noisy ones, which
-would favour lucky noise. The process then learns what the quadratic leaves over, near the peak, with its noise.
+would favour runs with upward noise. The process then learns the residuals near the peak, with their noise.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from thrifty.errors import InferenceError
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array
 
-ROUNDS = 4  # refits of the weights; they settle in two or three
-PER_COEFFICIENT = 5.0  # effective runs per coefficient of the quadratic
-GP_POINTS = 300  # a process on more points takes seconds and gains nothing over the quadratic
+REFITS = 4  # of the weights; they settle in two or three
+RUNS_PER_COEFFICIENT = 5.0  # effective runs per coefficient of the quadratic
+MAX_GP_POINTS = 300  # a process on more points takes seconds and gains nothing over the quadratic
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Quadratic:
 
 
 def products(u: Array) -> Array:
-    """Columns 1, u_i and u_i u_j for i <= j, of u (n, p).
+    """Make columns 1, u_i and u_i u_j for i <= j, of u (n, p).
 
     Example:
         >>> products(np.array([[2.0, 3.0]])).tolist()
@@ -72,7 +72,7 @@ def products(u: Array) -> Array:
 
 
 def hessian_of(coefficients: Array, p: int) -> Array:
-    """Second derivatives (p, p) of products(u) @ coefficients."""
+    """Return the second derivatives (p, p) of products(u) @ coefficients."""
     upper = np.zeros((p, p))
     upper[np.triu_indices(p)] = coefficients[1 + p :]
     return upper + upper.T
@@ -93,7 +93,7 @@ def fit_quadratic(z: Array, values: Array, *, width: float, effective: float = 0
     finite = np.isfinite(values)
     p = z.shape[1]
     count = 1 + p + p * (p + 1) // 2
-    need = max(PER_COEFFICIENT * count, effective)
+    need = max(RUNS_PER_COEFFICIENT * count, effective)
     if finite.sum() < need:
         raise InferenceError(
             f"{int(finite.sum())} parameters with a positive likelihood; a surrogate over {p} parameters needs"
@@ -102,18 +102,18 @@ def fit_quadratic(z: Array, values: Array, *, width: float, effective: float = 0
             fix='draw more parameters, or use how="pointwise"',
         )
     values = np.where(finite, values, -np.inf)
-    weights, reach = _peak_weights(values, width, need)
-    result = _regression(z, values, weights)
-    for _ in range(ROUNDS):
+    weights, reach = _weigh_near_peak(values, width, need)
+    result = _fit_regression(z, values, weights)
+    for _ in range(REFITS):
         fitted = result(z)
-        # a parabola comes near its peak value again far out: where it contradicts the run, believe the run
-        weights, reach = _peak_weights(np.where(fitted - values > 10 * reach, values, fitted), width, need)
-        result = _regression(z, values, weights)
-    return _concave(result)
+        # far out, a parabola can come near its peak value again: where it contradicts the run, use the run
+        weights, reach = _weigh_near_peak(np.where(fitted - values > 10 * reach, values, fitted), width, need)
+        result = _fit_regression(z, values, weights)
+    return _make_concave(result)
 
 
-def _peak_weights(values: Array, width: float, need: float) -> tuple[Array, float]:
-    """exp(-(max - v)/T) with the smallest T >= width whose weights count as `need` runs; and that T."""
+def _weigh_near_peak(values: Array, width: float, need: float) -> tuple[Array, float]:
+    """Return weights exp(-(max - v)/T) with the smallest T >= width that makes them count as `need` runs, and T."""
     gap = values.max() - values
     finite = gap[np.isfinite(gap)]
     low = max(width, 1e-12 * max(float(np.median(finite)), 1e-300))
@@ -131,7 +131,7 @@ def _peak_weights(values: Array, width: float, need: float) -> tuple[Array, floa
     return np.exp(-gap / low), low
 
 
-def _regression(z: Array, values: Array, weights: Array) -> Quadratic:
+def _fit_regression(z: Array, values: Array, weights: Array) -> Quadratic:
     share = weights / weights.sum()
     centre = share @ z
     scale = np.sqrt(np.maximum(share @ (z - centre) ** 2, 1e-300))
@@ -142,8 +142,8 @@ def _regression(z: Array, values: Array, weights: Array) -> Quadratic:
     return Quadratic(centre, scale, np.asarray(coefficients, dtype=np.float64), weights)
 
 
-def _concave(fit: Quadratic) -> Quadratic:
-    """Directions that bend up are made flat: there the prior decides, not an extrapolated parabola."""
+def _make_concave(fit: Quadratic) -> Quadratic:
+    """Make directions that bend up flat: there the prior decides, not an extrapolated parabola."""
     p = len(fit.centre)
     values, vectors = np.linalg.eigh(fit.hessian)
     if values.max() < 0:
@@ -158,7 +158,7 @@ def _concave(fit: Quadratic) -> Quadratic:
 def fit_surrogate(
     theta: Array, values: Array, box: BoxTransform, *, process: bool, seed: int = 0
 ) -> Callable[[Array], Array]:
-    """A function theta (k, p) -> log-likelihood (k,), smooth, from noisy values (n,) at theta (n, p).
+    """Fit a smooth function theta (k, p) -> log-likelihood (k,) to noisy values (n,) at theta (n, p).
 
     Args:
         theta: Drawn parameters (n, p).
@@ -176,7 +176,7 @@ def fit_surrogate(
     """
     z = box.to_unconstrained(theta)
     quadratic = fit_quadratic(z, values, width=2.0 * z.shape[1])
-    correction = _process(z, values, quadratic, seed) if process else None
+    correction = _fit_process(z, values, quadratic, seed) if process else None
 
     def predict(points: Array) -> Array:
         at = box.to_unconstrained(points)
@@ -185,15 +185,15 @@ def fit_surrogate(
     return predict
 
 
-def _process(z: Array, values: Array, quadratic: Quadratic, seed: int) -> Callable[[Array], Array]:
-    """Mean of a Gaussian process on the residuals of the runs that carry most weight."""
+def _fit_process(z: Array, values: Array, quadratic: Quadratic, seed: int) -> Callable[[Array], Array]:
+    """Fit a Gaussian process to the residuals of the runs with most weight; return its mean."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    order = np.argsort(-quadratic.weights, kind="stable")[:GP_POINTS]
+    order = np.argsort(-quadratic.weights, kind="stable")[:MAX_GP_POINTS]
     order = order[quadratic.weights[order] > 1e-3]
     u = (z[order] - quadratic.centre) / quadratic.scale
     residual = values[order] - quadratic(z[order])

@@ -1,4 +1,4 @@
-"""Between bounded parameters and the whole line, one parameter at a time.
+"""The map between bounded parameters and the whole line, one parameter at a time.
 
     both ends finite   theta = low + (high - low) / (1 + exp(-z))
     low end only       theta = low + exp(z)
@@ -19,8 +19,8 @@ import numpy.typing as npt
 from thrifty.types import Array, Prior, as_rows, freeze
 
 # A parameter on the very edge would be sent to infinity; this share of the width keeps |z| below 28.
-EDGE = 1e-12
-TINY = 1e-300  # the same where there is no width to measure by
+MIN_EDGE_SHARE = 1e-12
+MIN_EDGE_DISTANCE = 1e-300  # the same where there is no width
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,19 @@ class BoxTransform:
         return low & high, low & ~high, ~low & high
 
     def to_unconstrained(self, theta: npt.ArrayLike) -> Array:
-        """Theta (n, p) inside the bounds to z (n, p); points on an edge are moved in by 1e-12 of the width."""
+        """Map theta (n, p) inside the bounds to z (n, p); points on an edge are moved in by 1e-12 of the width."""
         z = as_rows(theta, dim=self.dim).copy()
         both, above, below = self.kinds
-        share = np.clip((z[:, both] - self.low[both]) / (self.high[both] - self.low[both]), EDGE, 1 - EDGE)
+        share = np.clip(
+            (z[:, both] - self.low[both]) / (self.high[both] - self.low[both]), MIN_EDGE_SHARE, 1 - MIN_EDGE_SHARE
+        )
         z[:, both] = np.log(share) - np.log1p(-share)
-        z[:, above] = np.log(np.maximum(z[:, above] - self.low[above], TINY))
-        z[:, below] = np.log(np.maximum(self.high[below] - z[:, below], TINY))
+        z[:, above] = np.log(np.maximum(z[:, above] - self.low[above], MIN_EDGE_DISTANCE))
+        z[:, below] = np.log(np.maximum(self.high[below] - z[:, below], MIN_EDGE_DISTANCE))
         return z
 
     def to_bounded(self, z: npt.ArrayLike) -> Array:
-        """Z (n, p) to theta (n, p), never outside the bounds."""
+        """Map z (n, p) to theta (n, p), never outside the bounds."""
         theta = as_rows(z, "z", self.dim).copy()
         both, above, below = self.kinds
         share = 1 / (1 + np.exp(-np.clip(theta[:, both], -700, 700)))
@@ -96,6 +98,6 @@ class BoxTransform:
         return -self.log_jacobian(self.to_unconstrained(theta))
 
     def inside(self, theta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-        """Which rows (n,) lie within the bounds."""
+        """Tell which rows (n,) lie within the bounds."""
         theta = as_rows(theta, dim=self.dim)
         return np.asarray(((theta >= self.low) & (theta <= self.high)).all(1))

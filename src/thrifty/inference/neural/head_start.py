@@ -21,7 +21,7 @@ from thrifty.inference.vector_distances import weighted_median
 from thrifty.types import Array
 from thrifty.weights import ess
 
-MAX_PIECES = 32  # an edge of a logit asks for that many; elsewhere fewer are less noisy
+MAX_PIECES = 32  # an edge of a logit needs that many; elsewhere fewer are less noisy
 PIECES_TRIED = (4, 8, 16, 32)  # of the place; the width varies slowly and takes the fewest
 SPLINE_DEGREE = 3
 MAX_CONDITIONS = 30  # least squares with 30 × 35 unknowns takes a second
@@ -75,10 +75,10 @@ class Shift(nn.Module):
 
 
 class _Rows(NamedTuple):
-    """Which rows to fit, which to judge by, and the weights (n,) of all."""
+    """Which rows to fit, which to test on, and the weights (n,) of all."""
 
     fit: np.ndarray
-    judge: np.ndarray
+    test: np.ndarray
     weights: Array
 
 
@@ -111,7 +111,7 @@ def fit_shift(
         c.ndim != 2
         or c.shape[1] > MAX_CONDITIONS
         or not trials
-        or _count_effective(weights[rows.judge]) < MIN_HELD_OUT_ESS
+        or _count_effective(weights[rows.test]) < MIN_HELD_OUT_ESS
     ):
         return nothing
     knots = _place_knots(c)
@@ -157,8 +157,8 @@ def _explained_share(y: Array, curve: _Curve, rows: _Rows) -> float:
 
     A few far runs can be all of the variance: for a heavy-tailed prior it says nothing about the rest.
     """
-    left, weights = (y - curve.values)[rows.judge], rows.weights[rows.judge]
-    spread = y[rows.judge] - weighted_median(y[rows.judge], weights)
+    left, weights = (y - curve.values)[rows.test], rows.weights[rows.test]
+    spread = y[rows.test] - weighted_median(y[rows.test], weights)
     typical = weighted_median(np.abs(spread), weights)
     if typical == 0:  # half of the weight is on one value: the rest shows nothing
         return 0.0
@@ -189,7 +189,7 @@ def _fit_width(residual: Array, coarse: dict[int, Array], knots: Array, rows: _R
 def _score(residual: Array, log_width: Array, rows: _Rows) -> float:
     """Return the mean negative log density of the held-out rows under normals of these widths, up to a constant."""
     each = log_width + 0.5 * (residual / np.exp(log_width)) ** 2
-    return float(np.average(each[rows.judge], weights=rows.weights[rows.judge]))
+    return float(np.average(each[rows.test], weights=rows.weights[rows.test]))
 
 
 def _fit_best(y: Array, designs: dict[int, Array], knots: Array, rows: _Rows) -> _Curve:

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from thrifty.errors import ConfigError, QualityGateError
-from thrifty.inference.checks import check_fit
+from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
-from thrifty.inference.neural.prepare import MAX_FAILED_MASS, Rows, choose_condition_box, describe_failures, prepare
+from thrifty.inference.neural.prepare import Rows, choose_condition_box, describe_failures, prepare
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural

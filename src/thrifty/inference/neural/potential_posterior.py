@@ -116,16 +116,16 @@ class PotentialPosterior(NeuralPosterior):
         from thrifty.inference.neural.networks import evaluate_rows, log_ratio
 
         frame, net = self.trained.frame, self.trained.net
-        seen, shown = frame.encode_theta(theta), frame.encode_x(x)
+        encoded_theta, encoded_x = frame.encode_theta(theta), frame.encode_x(x)
         total = np.zeros(len(theta))
-        for one in shown:
+        for one in encoded_x:
             row = np.broadcast_to(one, (len(theta), *one.shape))
             if self.trained.method == "nle":
-                total += evaluate_rows(net.log_prob, row, seen) + frame.x_volume
+                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.x_volume
             else:
-                total += evaluate_rows(lambda t, c: log_ratio(net, t, c), seen, row)
+                total += evaluate_rows(lambda t, c: log_ratio(net, t, c), encoded_theta, row)
         if self.valid is not None:
-            total += len(x) * evaluate_rows(self.valid.log_prob, seen)
+            total += len(x) * evaluate_rows(self.valid.log_prob, encoded_theta)
         return total
 
     def _log_evidence(self, x: Array) -> float:

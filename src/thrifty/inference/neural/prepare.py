@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, warn
-from thrifty.inference.checks import Reach, check_run_count, check_weights, find_varying
+from thrifty.inference.checks import MAX_FAILED_MASS, Reach, check_run_count, check_weights, find_varying
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
 from thrifty.weights import normalise
 
-MAX_FAILED_MASS = 0.01  # share of prior mass; with more failed, the posterior is conditional on finishing
 MIN_LOG_SCALE_RATIO = 20.0  # a positive parameter with high / low above this is seen on a log-like scale
 
 

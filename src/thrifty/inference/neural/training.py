@@ -259,26 +259,17 @@ def _show_progress(settings: Training) -> Iterator[Callable[[_State], None]]:
         yield lambda state: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
 
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        TextColumn("epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"),
-        TextColumn("patience {task.completed:.0f}/{task.total:.0f}"),
-        TimeElapsedColumn(),
-    )
+    losses = "epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"
+    patience = "patience {task.completed:.0f}/{task.total:.0f}"
+    columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
     nan = float("nan")
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
 
         def advance(state: _State) -> None:
-            bar.update(
-                task,
-                completed=state.since,
-                epoch=len(state.validation),
-                loss=state.validation[-1],
-                best=state.validation[state.best_epoch],
-            )
+            losses, best = state.validation, state.validation[state.best_epoch]
+            bar.update(task, completed=state.since, epoch=len(losses), loss=losses[-1], best=best)
 
         yield advance
