@@ -1,4 +1,4 @@
-"""All that is wrong with a configuration, collected, with lines and with what was probably meant."""
+"""Collect the mistakes of a configuration, each with its line and with what was probably meant."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from thrifty.errors import ConfigError, ThriftyError
 
@@ -14,7 +15,7 @@ _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(#.*)?")
 
 
 class ManyErrors(ConfigError):  # noqa: N818 - it is several of them
-    """Several mistakes at once; `errors` holds them one by one."""
+    """Report several mistakes at once; `errors` holds them one by one."""
 
     def __init__(self, errors: Iterable[ThriftyError]) -> None:
         self.errors = tuple(errors)
@@ -26,7 +27,7 @@ class ManyErrors(ConfigError):  # noqa: N818 - it is several of them
 
 
 class Problems:
-    """Collects errors while a file is read; `close` raises them together."""
+    """Collect errors while a file is read; `close` raises them together."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.path, self.lines = path, text.splitlines()
@@ -37,7 +38,7 @@ class Problems:
         self.errors.append(ConfigError(f"{self.place(at)}: {what}", code=code, fix=fix))
 
     def unknown(self, where: str, name: str, known: Iterable[str], *, kind: str = "key") -> None:
-        """Note a name that nobody knows, and the nearest that somebody does."""
+        """Note an unknown name, with the nearest known one."""
         known = list(known)
         meant = did_you_mean(name, known)
         fix = "" if meant else f"known here: {', '.join(known)}"
@@ -45,7 +46,7 @@ class Problems:
 
     @contextmanager
     def at(self, where: str) -> Iterator[None]:
-        """Note any error of ours that is raised inside, with its place."""
+        """Note any ThriftyError raised inside, with its place in the file."""
         try:
             yield
         except ThriftyError as error:
@@ -53,12 +54,12 @@ class Problems:
             self.errors.append(error)
 
     def place(self, where: str) -> str:
-        """As in "thrifty.toml line 9", as near as the text allows."""
+        """Return the place of "section.key", as in "thrifty.toml line 9"."""
         line = self.line_of(where)
         return f"{self.path.name} line {line}" if line else self.path.name
 
     def line_of(self, where: str) -> int:
-        """The line of "section.key", or of the section, or 0."""
+        """Return the line of "section.key", or of the section, or 0."""
         section, _, key = where.partition(".")
         key = key.split(".")[0]
         inside, found = "", 0
@@ -76,7 +77,7 @@ class Problems:
         return found
 
     def close(self) -> None:
-        """Raise what was found."""
+        """Raise the collected errors, if any."""
         if len(self.errors) == 1:
             raise self.errors[0]
         if self.errors:
@@ -84,7 +85,7 @@ class Problems:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question to append, or nothing.
+    """Return a question with the nearest known name, or nothing.
 
     Example:
         >>> did_you_mean("buget", ["budget", "n"])
@@ -92,3 +93,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def format_value(value: Any) -> str:
+    """Format a value as it is written in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value[:40]}"' if isinstance(value, str) else f"{value!r:.60}"

@@ -1,12 +1,33 @@
-"""What a `thrifty.toml` says, read and checked: plain frozen values, nothing of the user's code yet."""
+"""The tables of `thrifty.toml`: what each key means, which values it takes, and how they are checked.
+
+A `read_` function turns a table into frozen settings. It notes what is wrong in `Problems` and raises nothing, so that
+one reading finds every mistake. Nothing of the user's code is executed. `[prior]` is in `prior_table`.
+"""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from thrifty.cli.config_errors import Problems, format_value
 from thrifty.types import Prior
+
+ENGINES = ("processes", "inline", "dask")
+MEASURES = ("cpu", "wall", "reported")
+METHODS = ("npe", "nle", "nre", "abc", "synthetic", "scoring")
+OUTPUTS = ("json", "csv", "npy")
+EXAMPLES = {
+    "budget": 'budget = "2 cpu-h"',
+    "observed": 'observed = "observed.csv"',
+    "command": 'command = ["./model", "{beta}", "{seed}"]',
+}
+
+
+def _key(default: Any, *kinds: type) -> Any:
+    """Declare a key: its default, and the types that it may have in the file."""
+    return field(default=default, metadata={"kinds": kinds})
 
 
 @dataclass(frozen=True)
@@ -22,57 +43,57 @@ class SimulatorSettings:
         realisations: Runs per parameter, m.
     """
 
-    python: str = ""
-    command: tuple[str, ...] = ()
-    output: str = "json"
-    file: str = ""
-    environment: tuple[tuple[str, str], ...] = ()
-    realisations: int = 1
+    python: str = _key("", str)
+    command: tuple[str, ...] = _key((), list)
+    output: str = _key("json", str)
+    file: str = _key("", str)
+    environment: tuple[tuple[str, str], ...] = _key((), dict)
+    realisations: int = _key(1, int)
 
 
 @dataclass(frozen=True)
 class CostSettings:
     """`[cost]`: what a run costs."""
 
-    measure: str = "cpu"  # CPU seconds do not depend on how busy the machine is
-    unit: str = ""
-    price: str = ""
+    measure: str = _key("cpu", str)  # CPU seconds do not depend on how busy the machine is
+    unit: str = _key("", str)
+    price: str = _key("", str)
 
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """`[plan]`: how many runs, from where."""
+    """`[plan]`: how many runs, and with which penalty."""
 
-    n: int | None = None
-    budget: str = ""
-    penalty: float | None = None  # left out: the square root of cost, unless cost is flat
-    mixture: bool | tuple[float, ...] = False
-    pilot: int = 60
-    seed: int = 0
+    n: int | None = _key(None, int)
+    budget: str = _key("", str)
+    penalty: float | None = _key(None, float, int, str)  # None: the square root of cost, unless cost is flat
+    mixture: bool | tuple[float, ...] = _key(False, bool, list)
+    pilot: int = _key(60, int)
+    seed: int = _key(0, int)
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """`[run]`: where and how."""
+    """`[run]`: where the runs are kept and what does them."""
 
-    folder: Path = Path("runs/main")
-    workers: int = 2
-    engine: str = "processes"
-    address: str = ""
-    time_limit: float | None = None
-    on_timeout: str | None = None
-    deadline: str = ""
+    folder: Path = field(default=Path("runs/main"), metadata={"kinds": (str,)})
+    workers: int = _key(2, int)
+    engine: str = _key("processes", str)
+    address: str = _key("", str)
+    time_limit: float | None = _key(None, float, int, str)
+    on_timeout: str | None = _key(None, str)
+    deadline: str = _key("", str)
 
 
 @dataclass(frozen=True)
 class InferSettings:
     """`[infer]`: which method, at which observation."""
 
-    method: str = "npe"
-    observed: Path | None = None
-    quantile: float | None = None
-    epsilon: float | None = None
-    adjust: str = "none"
+    method: str = _key("npe", str)
+    observed: Path | None = field(default=None, metadata={"kinds": (str,)})
+    quantile: float | None = _key(None, float, int)
+    epsilon: float | None = _key(None, float, int)
+    adjust: str = _key("none", str)
 
 
 @dataclass(frozen=True)
@@ -90,10 +111,148 @@ class Settings:
 
     @property
     def home(self) -> Path:
-        """Paths in the file mean this folder."""
+        """The folder that paths in the file are relative to."""
         return self.path.parent
 
     def planned(self) -> dict[str, Any]:
-        """The arguments of `Campaign.plan` that say where draws come from."""
+        """Return the arguments of `Campaign.plan` that say where draws come from."""
         mixture = self.plan.mixture
         return {"penalty": self.plan.penalty, "mixture": mixture if mixture is not False else None}
+
+
+def read_simulator(values: dict[str, Any], problems: Problems) -> SimulatorSettings:
+    """Read `[simulator]`: a Python function or a command."""
+    given = [key for key in ("python", "command") if key in values]
+    if len(given) != 1:
+        what = "both python and command are given" if given else "neither python nor command is given"
+        fix = f'python = "model.py:simulate", or {EXAMPLES["command"]}'
+        problems.add(what, at="simulator", code="conflicting-settings", fix=fix)
+    if "python" in values and not re.fullmatch(r"[^:]+:[A-Za-z_][\w.]*", values["python"]):
+        what = f"python = {format_value(values['python'])} does not name a function"
+        fix = 'python = "model.py:simulate"'
+        problems.add(what, at="simulator.python", code="cannot-load-simulator", fix=fix)
+    command = values.get("command", [])
+    if "command" in values and (not command or not all(isinstance(part, str) for part in command)):
+        what = "command must be a list of texts"
+        problems.add(what, at="simulator.command", code="bad-command", fix=EXAMPLES["command"])
+        command = []
+    if "command" not in values:
+        for key in ("output", "file", "environment"):
+            if key in values:
+                what = f"{key} belongs to a command, not to a Python function"
+                problems.add(what, at=f"simulator.{key}", code="conflicting-settings")
+    if values.get("output", "json") not in OUTPUTS:
+        problems.unknown("simulator.output", values["output"], OUTPUTS, kind="output")
+    if values.get("realisations", 1) < 1:
+        problems.add("realisations must be at least 1", at="simulator.realisations", code="bad-setting")
+    environment = tuple((str(k), str(v)) for k, v in values.get("environment", {}).items())
+    return SimulatorSettings(**{**values, "command": tuple(command), "environment": environment})
+
+
+def check_command(simulator: SimulatorSettings, names: tuple[str, ...], problems: Problems) -> None:
+    """Note a command that mentions no parameter: its output cannot depend on them."""
+    if simulator.command and not any("{" in part for part in simulator.command):
+        parts = [simulator.command[0], *(f"{{{name}}}" for name in names), "{seed}"]
+        fix = "command = [" + ", ".join(f'"{part}"' for part in parts) + "]"
+        what = f"the command never mentions {', '.join(names)}"
+        problems.add(what, at="simulator.command", code="bad-command", fix=fix)
+
+
+def read_plan(values: dict[str, Any], problems: Problems, *, dim: int) -> PlanSettings:
+    """Read `[plan]`: how many runs, and with which penalty or mixture."""
+    values = dict(values)
+    if "n" not in values and "budget" not in values:
+        what, fix = "neither n nor budget says how much to run", 'n = 5000, or budget = "2 cpu-h"'
+        problems.add(what, at="plan", code="conflicting-settings", fix=fix)
+    for key, least, code in (("n", 1, "bad-setting"), ("pilot", 5, "too-few-pilots"), ("seed", 0, "bad-setting")):
+        if values.get(key, least) < least:
+            problems.add(f"{key} = {values[key]}, expected at least {least}", at=f"plan.{key}", code=code)
+    if 5 <= values.get("pilot", 60) < 4 * dim:
+        what = f"pilot = {values['pilot']} runs for {dim} parameters; need at least {4 * dim}"
+        problems.add(what, at="plan.pilot", code="too-few-pilots", fix=f"pilot = {10 * dim}")
+    penalty = _read_penalty(values.pop("penalty", "auto"), problems)
+    mixture = _read_mixture(values.pop("mixture", False), problems)
+    if mixture and penalty is not None:
+        problems.add("give penalty or mixture, not both", at="plan.mixture", code="conflicting-settings")
+    pilot = values.pop("pilot", max(60, 10 * dim))  # ten per parameter: a cost surface needs points in each direction
+    return PlanSettings(**values, penalty=penalty, mixture=mixture, pilot=pilot)
+
+
+def _read_penalty(penalty: float | str, problems: Problems) -> float | None:
+    """Read a power of cost; None for "auto"."""
+    from thrifty.penalties import as_penalty
+
+    if isinstance(penalty, str):
+        if penalty != "auto":
+            what = f'penalty = {format_value(penalty)}, expected a number >= 0 or "auto"'
+            problems.add(what, at="plan.penalty", code="bad-penalty")
+        return None
+    with problems.at("plan.penalty"):
+        as_penalty(float(penalty))
+    return float(penalty)
+
+
+def _read_mixture(mixture: bool | list[Any], problems: Problems) -> bool | tuple[float, ...]:
+    if isinstance(mixture, bool):
+        return mixture
+    if mixture and all(isinstance(k, int | float) and not isinstance(k, bool) and k >= 0 for k in mixture):
+        return tuple(float(k) for k in mixture)
+    what, fix = "mixture must be true or powers >= 0", "mixture = [0, 0.5, 1, 2]"
+    problems.add(what, at="plan.mixture", code="bad-penalty", fix=fix)
+    return ()
+
+
+def check_cost(cost: CostSettings, plan: PlanSettings, problems: Problems) -> None:
+    """Check `[cost]`, and the budget that is measured in it."""
+    from thrifty.campaign.budget import Budget, Price
+
+    if cost.measure not in MEASURES:
+        problems.unknown("cost.measure", cost.measure, MEASURES, kind="measure")
+    price = None
+    if cost.price:
+        with problems.at("cost.price"):
+            price = Price.read(cost.price)
+    if plan.budget and not (cost.price and price is None):
+        with problems.at("plan.budget"):
+            Budget.read(plan.budget, price=price, unit=cost.unit)
+
+
+def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSettings:
+    """Read `[run]`: the folder, the engine and its limits."""
+    from thrifty.campaign.budget import seconds
+    from thrifty.runner.time_limits import make_time_limit
+
+    values = dict(values)
+    if values.get("engine", "processes") not in ENGINES:
+        problems.unknown("run.engine", values["engine"], ENGINES, kind="engine")
+    if values.get("workers", 1) < 1:
+        problems.add(f"workers = {values['workers']}, expected at least 1", at="run.workers", code="bad-setting")
+    if "address" in values and values.get("engine") != "dask":
+        problems.add('address is used with engine = "dask"', at="run.address", code="conflicting-settings")
+    limit: float | None = None
+    with problems.at("run.time_limit"):
+        given = values.pop("time_limit", None)
+        limit = given if given is None else seconds(given, "time_limit") if given else 0.0
+        make_time_limit(limit, values.get("on_timeout"))
+    if limit is not None and values.get("engine") == "inline":
+        what = "time_limit needs worker processes: a run inside this one cannot be ended"
+        fix = 'engine = "processes", or no time_limit'
+        problems.add(what, at="run.time_limit", code="conflicting-settings", fix=fix)
+    if "deadline" in values:
+        with problems.at("run.deadline"):
+            seconds(values["deadline"])
+    folder = home / values.pop("folder", "runs/main")
+    return RunSettings(folder=folder, time_limit=limit, **values)
+
+
+def read_infer(values: dict[str, Any], problems: Problems, *, home: Path) -> InferSettings:
+    """Read `[infer]`: the method and the observed data."""
+    values = dict(values)
+    if values.get("method", "npe") not in METHODS:
+        problems.unknown("infer.method", values["method"], METHODS, kind="method")
+    for key in ("quantile", "epsilon", "adjust"):
+        if key in values and values.get("method") != "abc":
+            problems.add(f'{key} is used with method = "abc"', at=f"infer.{key}", code="conflicting-settings")
+    observed = values.pop("observed", None)
+    numbers = {k: float(values.pop(k)) for k in ("quantile", "epsilon") if k in values}
+    return InferSettings(observed=None if observed is None else home / observed, **numbers, **values)
