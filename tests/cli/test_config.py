@@ -11,7 +11,7 @@ import pytest
 
 import thrifty as th
 from thrifty.cli import config
-from thrifty.cli.commands.init import _command, _own
+from thrifty.cli.commands.init import command_files, default_files
 from thrifty.cli.config_errors import Problems
 from thrifty.cli.prior_table import FAMILIES, read_prior
 from thrifty.priors import check_prior
@@ -60,12 +60,12 @@ def test_mixed_families_keep_their_order_and_their_numbers(rng: np.random.Genera
 
 
 def test_templates_are_read_and_name_every_key(tmp_path: Path):
-    for files in (_own(), _command("./model {beta} --seed {seed}")):
+    for files in (default_files(), command_files("./model {beta} --seed {seed}")):
         path = tmp_path / "thrifty.toml"
         path.write_text(files["thrifty.toml"])
         settings = config.read_config(path)
         assert settings.prior.dim >= 1 and settings.run.folder == tmp_path / "runs/main"
-    text = _own()["thrifty.toml"]
+    text = default_files()["thrifty.toml"]
     for key in ("python", "measure", "price", "n", "budget", "penalty", "mixture", "pilot", "seed", "folder", "workers",
                 "engine", "time_limit", "on_timeout", "method", "observed"):  # fmt: skip
         assert f"{key} = " in text, f"{key} is not in the template"
@@ -77,7 +77,7 @@ def test_what_is_read_is_what_is_kept(section: str):
 
 
 def test_commented_lines_of_the_template_are_right_when_uncommented(tmp_path: Path):
-    text = _own()["thrifty.toml"]
+    text = default_files()["thrifty.toml"]
     for line in ('price = "0.05 eur/cpu-h"', 'budget = "2 cpu-h"', "penalty = 0.5", 'time_limit = "10 min"',
                  'on_timeout = "lazy"'):  # fmt: skip
         assert f"# {line}" in text

@@ -484,7 +484,7 @@ def test_reproduce_becomes_the_script_with_its_options(project: Project):
     typed = (
         "import sys; from pathlib import Path\n"
         "from thrifty.cli import main; from thrifty.cli.commands import reproduce\n"
-        "reproduce._studies = lambda: {'one': (Path('study.py'), 'A study.')}\n"
+        "reproduce._find_studies = lambda: {'one': (Path('study.py'), 'A study.')}\n"
         "sys.argv = ['thrifty', 'reproduce', 'one', '--quick', '--seeds', '3', '--workers', '2']\n"
         "sys.argv += ['--done', '--out', 'x']; main()"
     )

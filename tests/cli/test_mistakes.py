@@ -271,7 +271,7 @@ USAGE = {
         "bad-command",
         "has {a:.3f}, not a name in braces",
     ),
-    "init without a program": (["init", "new", "--command", "{a} 3"], "bad-command", "is a parameter and no program"),
+    "init without a program": (["init", "new", "--command", "{a} 3"], "bad-command", "is a parameter, not a program"),
     "unknown study": (["reproduce", "tabel1"], "bad-name", "Did you mean 'table1'?"),
     "quick and full": (["reproduce", "table1", "--quick", "--full"], "conflicting-settings", "not both"),
 }
@@ -388,9 +388,8 @@ def test_infer_with_pilots_only(project: Project):
 
 def test_export_with_pilots_only(project: Project):
     assert project.type("plan").code == 0
-    refused(
-        project, "export", code=2, says="no-runs-yet", message="has 20 pilots and no campaign runs why: pilots say what"
-    )
+    why = "has 20 pilots and no campaign runs why: pilots only measure what"
+    refused(project, "export", code=2, says="no-runs-yet", message=why)
     assert project.type("export", "--allow-incomplete").code == 0
 
 

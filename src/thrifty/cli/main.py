@@ -1,7 +1,4 @@
-"""The way in and the way out: every error becomes a message and an exit code, never a traceback.
-
-The list of commands, and a word for those who mistype one.
-"""
+"""Define the command `thrifty` and run it: every error becomes a message and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -37,14 +34,14 @@ from thrifty.version import __version__
 
 
 class Group(TyperGroup):
-    """Commands in the order of the journey."""
+    """Commands in the order in which they are used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """As registered, not by alphabet."""
+        """List the commands as registered, not in alphabetical order."""
         return list(self.commands)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Refuse an unknown command with the one that was probably meant."""
+        """Reject an unknown command and suggest the nearest one."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             raise UsageError(f"unknown command {args[0]!r}.{did_you_mean(args[0], self.commands)}", ctx=ctx)  # type: ignore[call-arg]
         return super().resolve_command(ctx, args)
@@ -56,37 +53,37 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    help="Cost-aware simulation-based inference: the same posterior for less simulation money.\n\n"
-    "init, edit thrifty.toml and model.py, then check, plan, run, infer, report.",
+    help="Cost-aware simulation-based inference: the same posterior at a lower simulation cost.\n\n"
+    "Start with init, edit thrifty.toml and model.py, then check, plan, run, infer, report.",
 )
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         print(f"thrifty {__version__}")
         raise typer.Exit
 
 
 @app.callback()
-def top(
+def define_options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Nothing but options that come before the command."""
+    """Define the options that come before the command."""
 
 
-def _interruptible(command: Callable[..., int]) -> Callable[..., int]:
-    """A command whose Ctrl-C is explained here: the option parser would swallow what was said about it."""
+def _explain_interrupts(command: Callable[..., int]) -> Callable[..., int]:
+    """Explain Ctrl-C inside the command: the option parser would drop the message of the interrupt."""
 
     @wraps(command)
-    def ended(*values: Any, **named: Any) -> int:
+    def run_command(*values: Any, **named: Any) -> int:
         try:
             return command(*values, **named)
         except KeyboardInterrupt as interrupt:
             return explain(interrupt)
 
-    return ended
+    return run_command
 
 
 for _name, _command in (
@@ -104,23 +101,23 @@ for _name, _command in (
     ("worker", worker.worker),
     ("reproduce", reproduce.reproduce),
 ):
-    app.command(_name)(_interruptible(_command))
+    app.command(_name)(_explain_interrupts(_command))
 
 
 def main() -> None:
-    """`thrifty` on the command line."""
+    """Run `thrifty` with the arguments of the command line."""
     sys.exit(invoke(sys.argv[1:]))
 
 
 def invoke(arguments: list[str]) -> int:
-    """Run one command; its exit code. What it sets is gone afterwards: it may be called from a program."""
+    """Run one command and return its exit code; leave no settings behind, so that programs may call it."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", ThriftyWarning)
-        warnings.showwarning = _once_each()
-        return copy_context().run(_run, arguments)
+        warnings.showwarning = _show_warnings_once()
+        return copy_context().run(_run_app, arguments)
 
 
-def _run(arguments: list[str]) -> int:
+def _run_app(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="thrifty", standalone_mode=False)
         sys.stdout.flush()
@@ -132,8 +129,8 @@ def _run(arguments: list[str]) -> int:
         return explain(error, json="--json" in arguments)
 
 
-def _once_each() -> Callable[..., None]:
-    """Show each warning once, as one line; a line number of thrifty helps nobody who uses it from a shell."""
+def _show_warnings_once() -> Callable[..., None]:
+    """Show each warning once, as one line: line numbers inside thrifty do not help a user of the shell."""
     seen: set[str] = set()
 
     def show(message: Any, category: Any, *where: Any) -> None:

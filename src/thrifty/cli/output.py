@@ -1,76 +1,94 @@
-"""From any exception to a message and an exit code.
+"""Write what a command says: data on stdout, everything else on stderr, errors as a message and an exit code.
 
-0 done · 1 a bug · 2 usage or configuration · 3 budget reached before the target · 4 quality gate ·
+`NO_COLOR` and `TERM=dumb` switch colours off, `--quiet` leaves data and errors, `--json` writes data as one object per
+line. Exit codes:
+
+0 done · 1 a bug · 2 usage or configuration · 3 budget reached before the target · 4 quality too low ·
 5 simulator or cluster · 6 folder in use · 7 damaged · 8 disk · 130/143 interrupted
-
-What a person sees: data on stdout, everything else on stderr, no colour where none is wanted.
-
-`NO_COLOR` and `TERM=dumb` are honoured, `--quiet` leaves data and errors, `--json` makes data one object a line.
 """
 
 from __future__ import annotations
 
-import json
+import json as jsonlib
 import math
 import os
-import sys
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
-
-if TYPE_CHECKING:
-    from thrifty.runner.progress import ProgressMode
-
-
-import json as jsonlib
 import re
+import sys
 import tempfile
 import traceback
 from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from thrifty.cli.config_errors import ManyErrors, did_you_mean
 from thrifty.errors import StorageError, ThriftyError
 
+if TYPE_CHECKING:
+    from thrifty.runner.progress import ProgressMode
+
 _BOLD, _END = "\x1b[1m", "\x1b[0m"
+UsageError = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that newer versions of typer contain
+ClickError = typer.BadParameter.__mro__[2]
+
+FOLDER: ContextVar[str] = ContextVar("folder", default="FOLDER")  # the run folder that messages name
+# The fix of a library error is a line of Python; on the command line it is a command to type.
+_FIXES = {
+    "other-settings": "a new folder (thrifty run runs/other), or the settings it was made with"
+    " (see {folder}/thrifty.toml)",
+    "no-campaign": "thrifty run {folder} makes one; check the spelling",
+    "no-runs-yet": "thrifty run {folder}",
+    "too-few-pilots": "[plan] pilot = 60, or more",
+    "too-many-failures": "repair the simulator, or allow a larger share: --max-failed 0.2 means 20 %",
+    "folder-in-use": "wait for it, or watch it: thrifty status {folder} --watch",
+    "damaged-folder": "thrifty verify {folder} --repair keeps the undamaged records; thrifty run {folder} repeats the"
+    " other runs",
+    "simulator-changed": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
+    "disk-problem": "free disk space or choose another folder, then thrifty run {folder}",
+    "untrusted-folder": "if this is damage: thrifty verify {folder} --repair keeps the undamaged rows",
+    "time-limit-passed": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
+    "unfinished-runs": "thrifty run {folder} finishes them; --allow-incomplete uses the finished runs",
+}
+_OWN_FIX = ("no-campaign", "too-few-pilots")  # the command line raises these with a fix of its own
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where a command writes, and how much."""
+    """Write the output of a command."""
 
     quiet: bool = False
     json: bool = False
 
     def say(self, text: str = "") -> None:
-        """A line for the person, on stderr."""
+        """Write a line on stderr."""
         if not self.quiet:
             print(clean(text), file=sys.stderr, flush=True)
 
     def step(self, label: str, text: str) -> None:
-        """A labelled line: `pilot     60/60 runs ...`; details go below, indented."""
+        """Write a labelled line on stderr: `pilot     60/60 runs ...`."""
         if not self.quiet:
-            print(f"{styled(f'{label:<9}', _BOLD, sys.stderr)} {clean(text)}", file=sys.stderr, flush=True)
+            print(f"{add_style(f'{label:<9}', _BOLD, sys.stderr)} {clean(text)}", file=sys.stderr, flush=True)
 
     def next(self, command: str) -> None:
-        """The command to type now."""
+        """Write the next command to type, on stderr."""
         if not self.quiet:
-            print(f"next: {styled(clean(command), _BOLD, sys.stderr)}", file=sys.stderr, flush=True)
+            print(f"next: {add_style(clean(command), _BOLD, sys.stderr)}", file=sys.stderr, flush=True)
 
     def data(self, text: str) -> None:
-        """What the command was asked for, on stdout; not in JSON mode."""
+        """Write a result on stdout; not in JSON mode."""
         if not self.json:
             print(clean(text), flush=True)
 
     def result(self, value: dict[str, Any]) -> None:
-        """The same as one JSON object, in JSON mode."""
+        """Write the result as one JSON object on stdout, in JSON mode."""
         if self.json:
-            print(json.dumps(plain(value)), flush=True)
+            print(jsonlib.dumps(as_json(value)), flush=True)
 
     @property
     def progress(self) -> ProgressMode:
-        """How a campaign shows its progress here."""
+        """The way in which a campaign shows its progress here."""
         if self.quiet:
             return "quiet"
         if self.json:
@@ -78,27 +96,27 @@ class Screen:
         return "bar" if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else "plain"
 
 
-def styled(text: str, style: str, stream: TextIO) -> str:
-    """Text with a style, where the stream is a terminal that wants it."""
+def add_style(text: str, style: str, stream: TextIO) -> str:
+    """Add a style to the text if the stream is a terminal with colours."""
     plain_terminal = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty()
     return text if plain_terminal else f"{style}{text}{_END}"
 
 
-def plain(value: Any) -> Any:
-    """Values that JSON has: NaN and infinity become null, arrays lists, paths texts."""
+def as_json(value: Any) -> Any:
+    """Convert to values that JSON has: NaN and infinity become null, arrays lists, paths texts."""
     if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
+        return {str(k): as_json(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [as_json(v) for v in value]
     if hasattr(value, "tolist"):
-        return plain(value.tolist())
+        return as_json(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool | type(None)) else str(value)
 
 
 def clean(text: str) -> str:
-    r"""Text without control characters: words of files and simulators must not drive the terminal.
+    r"""Remove control characters: texts of files and simulators must not control the terminal.
 
     Example:
         >>> clean("red \x1b[31m")
@@ -107,83 +125,46 @@ def clean(text: str) -> str:
     return "".join(ch for ch in text if ch.isprintable() or ch in "\n\t")
 
 
-UsageError = typer.BadParameter.__mro__[1]  # of click, or of the copy of it that newer typers carry
-ClickError = typer.BadParameter.__mro__[2]
-
-FOLDER: ContextVar[str] = ContextVar("folder", default="FOLDER")
-# The library's way out is a line of Python; here it is a command to type.
-_ADVICE = {
-    "other-settings": "a new folder (thrifty run runs/other), or the settings it was made with"
-    " (see {folder}/thrifty.toml)",
-    "no-campaign": "thrifty run {folder} makes one; check the spelling",
-    "no-runs-yet": "thrifty run {folder}",
-    "too-few-pilots": "[plan] pilot = 60, or more",
-    "too-many-failures": "mend the simulator, or accept it with a larger share: --max-failed 0.2 stands for 20 %",
-    "folder-in-use": "wait for it, or watch it: thrifty status {folder} --watch",
-    "damaged-folder": "thrifty verify {folder} --repair keeps what is whole; thrifty run {folder} runs the rest again",
-    "simulator-changed": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
-    "disk-problem": "make room or choose another folder, then thrifty run {folder}",
-    "untrusted-folder": "if this is damage: thrifty verify {folder} --repair keeps the rows that are whole",
-    "time-limit-passed": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
-    "unfinished-runs": "thrifty run {folder} finishes them; --allow-incomplete uses what there is",
-}
-
-
 def explain(error: BaseException, *, json: bool = False) -> int:
-    """Say what happened on stderr (in JSON mode also on stdout); the exit code."""
+    """Explain an error on stderr (in JSON mode also on stdout) and return the exit code."""
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ThriftyError):
         place = f"{error.filename}: " if error.filename else ""
         error = StorageError(f"{place}{error.strerror}", code="disk-problem")
     if isinstance(error, ThriftyError):
         every = error.errors if isinstance(error, ManyErrors) else (error,)
         for one in every:
-            _print(one)
-        return _ended(every[0], error.exit_code, json)
+            _print_error(one)
+        first, code = every[0], error.exit_code
+        Screen(json=json).result({"error": first.code, "what": clean(first.what), "fix": first.fix, "exit": code})
+        return code
     if isinstance(error, KeyboardInterrupt | SystemExit | typer.Abort):
-        return _interrupted(error)
+        return _explain_interrupt(error)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
-    return _usage(error, json) if isinstance(error, ClickError) else _bug(error)
+    return _explain_usage(error, json) if isinstance(error, ClickError) else _explain_bug(error)
 
 
-def _print(error: ThriftyError) -> None:
-    lines = [f"error[{error.code}]: {error.what}" if error.code else f"error: {error.what}"]
-    lines += [f"  why: {error.why}"] if error.why else []
-    fix = _ADVICE.get(error.code, "").format(folder=FOLDER.get()) or error.fix
-    if error.code in _KEEP and error.fix:
+def _print_error(error: ThriftyError) -> None:
+    fix = _FIXES.get(error.code, "").format(folder=FOLDER.get()) or error.fix
+    if error.code in _OWN_FIX and error.fix:
         fix = error.fix
-    lines += [f"  fix: {fix}"] if fix else []
+    lines = [f"error[{error.code}]: {error.what}" if error.code else f"error: {error.what}"]
+    lines += [f"  {label}: {text}" for label, text in (("why", error.why), ("fix", fix)) if text]
     print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)
 
 
-_KEEP = ("no-campaign", "too-few-pilots")  # raised by the command line itself with advice of its own
-
-
-def _ended(error: ThriftyError, code: int, json: bool) -> int:
-    if json:
-        print(
-            jsonlib.dumps({"error": error.code, "what": clean(error.what), "fix": error.fix, "exit": code}), flush=True
-        )
-    return code
-
-
-def _usage(error: BaseException, json: bool) -> int:
-    """A wrong command, option or value."""
-    what = _usual(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
-    context = getattr(error, "ctx", None)
-    command = getattr(context, "command_path", None) or "thrifty"
-    print(
-        clean(f"error[bad-command-line]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"),
-        file=sys.stderr,
-        flush=True,
-    )
-    if json:
-        print(jsonlib.dumps({"error": "bad-command-line", "what": clean(what), "exit": 2}), flush=True)
+def _explain_usage(error: BaseException, json: bool) -> int:
+    """Explain a wrong command, option or value."""
+    what = _add_suggestion(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
+    command = getattr(getattr(error, "ctx", None), "command_path", None) or "thrifty"
+    text = f"error[bad-command-line]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"
+    print(clean(text), file=sys.stderr, flush=True)
+    Screen(json=json).result({"error": "bad-command-line", "what": clean(what), "exit": 2})
     return 2
 
 
-def _usual(what: str) -> str:
-    """The words of the option parser, with what was probably meant."""
+def _add_suggestion(what: str) -> str:
+    """Add what was probably meant to a message of the option parser."""
     what = what.replace("Value error, ", "").replace("Input should be a valid", "expected a valid")
     choice = re.search(r"'([^']*)' is not one of (.+)$", what)
     if choice:
@@ -192,19 +173,18 @@ def _usual(what: str) -> str:
     return f"{option[1]}. Did you mean {option[2]}?" if option else what
 
 
-def _interrupted(error: BaseException) -> int:
+def _explain_interrupt(error: BaseException) -> int:
     code = getattr(error, "exit_code", None)
     if code is None and isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0 if error.code is None else 1
-    said = str(error).split(" Calling again")[0] or "stopped"
-    print(f"\n{said}", file=sys.stderr)
+    print(f"\n{str(error).split(' Calling again')[0] or 'stopped'}", file=sys.stderr)
     if FOLDER.get() != "FOLDER" and code is not None:
         print(f"next: thrifty run {FOLDER.get()}", file=sys.stderr)
     return 130 if code is None else int(code)
 
 
-def _bug(error: BaseException) -> int:
-    """Our fault: a short word, and the details in a file that can be sent."""
+def _explain_bug(error: BaseException) -> int:
+    """Report an error of thrifty itself in one line, with the details in a file that can be sent."""
     text = "".join(traceback.format_exception(error))
     if os.environ.get("THRIFTY_DEBUG"):
         print(text, file=sys.stderr)
@@ -214,7 +194,6 @@ def _bug(error: BaseException) -> int:
         where = f"the details are in {Path(file.name)}; please send them to us"
     except OSError:
         where = "set THRIFTY_DEBUG=1 to see the details"
-    print(
-        f"error: a bug in thrifty: {type(error).__name__}: {clean(str(error))[:200]}\n  fix: {where}", file=sys.stderr
-    )
+    what = f"error: a bug in thrifty: {type(error).__name__}: {clean(str(error))[:200]}"
+    print(f"{what}\n  fix: {where}", file=sys.stderr)
     return 1

@@ -1,4 +1,4 @@
-"""`[prior]`: one family a parameter, in the order in which they are written.
+"""Read `[prior]`: one family per parameter, in the order in which they are written.
 
     beta  = { family = "uniform", low = 0.1, high = 1.0 }
     rate  = { family = "loguniform", low = 1e-3, high = 10.0 }
@@ -14,10 +14,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from thrifty.cli.config_errors import Problems
-from thrifty.errors import PriorError, ThriftyError
+from thrifty.errors import PriorError
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
 from thrifty.priors.families import as_parameter_names
 from thrifty.types import Prior
@@ -40,29 +38,22 @@ EXAMPLE = '{ family = "uniform", low = 0.0, high = 1.0 }'
 
 
 def read_prior(table: Any, problems: Problems) -> Prior | None:
-    """The prior, or None with the problems noted."""
+    """Read the prior; None with the problems noted if something is wrong."""
     if not isinstance(table, dict) or not table:
-        problems.add(
-            "no parameters: the section [prior] is missing or empty",
-            at="prior",
-            code="bad-prior",
-            fix=f"theta = {EXAMPLE}",
-        )
+        what = "no parameters: the section [prior] is missing or empty"
+        problems.add(what, at="prior", code="bad-prior", fix=f"theta = {EXAMPLE}")
         return None
     before = len(problems.errors)
-    marginals = {name: _marginal(name, values, problems) for name, values in table.items()}
+    marginals = {name: _read_marginal(name, values, problems) for name, values in table.items()}
     if len(problems.errors) > before:
         return None
-    try:
-        return _joined({name: marginal for name, marginal in marginals.items() if marginal})
-    except ThriftyError as error:
-        with problems.at("prior"):
-            raise error
-        return None
+    with problems.at("prior"):
+        return _join({name: marginal for name, marginal in marginals.items() if marginal})
+    return None
 
 
-def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str, float]] | None:
-    """(family, numbers) of one parameter, each checked alone so that every mistake has its line."""
+def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str, float]] | None:
+    """Read (family, numbers) of one parameter, each checked alone so that every mistake has its line."""
     where = f"prior.{name}"
     before = len(problems.errors)
     with problems.at(where):
@@ -81,9 +72,8 @@ def _marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str
         if key not in wanted:
             problems.unknown(where, key, wanted, kind=f"number of a {family} prior")
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            problems.add(
-                f"prior {name!r}: {key} must be a finite number, got {value!r:.40}", at=where, code="bad-prior"
-            )
+            what = f"prior {name!r}: {key} must be a finite number, got {value!r:.40}"
+            problems.add(what, at=where, code="bad-prior")
     missing = [key for key in wanted if key not in values]
     if missing:
         problems.add(f"prior {name!r} ({family}) needs {' and '.join(missing)}", at=where, code="bad-prior")
@@ -105,21 +95,19 @@ def _check(name: str, family: str, numbers: dict[str, float]) -> None:
         free = family == "truncated" and key == "mean"
         if key in numbers and not free and not numbers[key] > 0:
             raise PriorError(f"prior {name!r}: {key} must be > 0, got {numbers[key]:g}", code="bad-prior")
-    if family == "truncated":
-        Uniform(
-            np.array([numbers["low"]]), np.array([numbers["high"]]), names=(name,)
-        )  # the same words for reversed bounds
+    if family == "truncated":  # reversed bounds give the message of a uniform prior
+        _OWN["uniform"][0](numbers["low"], numbers["high"], names=[name])
 
 
-def _joined(marginals: dict[str, tuple[str, dict[str, float]]]) -> Prior:
+def _join(marginals: dict[str, tuple[str, dict[str, float]]]) -> Prior:
     families = {family for family, _ in marginals.values()}
     if len(families) == 1 and (only := next(iter(families))) in _OWN:
         own, keys = _OWN[only]
         return own(*([numbers[key] for _, numbers in marginals.values()] for key in keys), names=list(marginals))
-    return Independent({name: _scipy(family, numbers) for name, (family, numbers) in marginals.items()})
+    return Independent({name: _as_scipy(family, numbers) for name, (family, numbers) in marginals.items()})
 
 
-def _scipy(family: str, v: dict[str, float]) -> Any:
+def _as_scipy(family: str, v: dict[str, float]) -> Any:
     from scipy import stats
 
     made: dict[str, Callable[[], Any]] = {

@@ -1,56 +1,44 @@
-"""The steps that `plan` and `run` share: the campaign, its pilot, its engine.
-
-Which configuration and which folder a command is about, found before anything is touched.
-"""
+"""Find the configuration, the run folder, the observed data and the engine of a command, and open its campaign."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thrifty.cli.config import NAME, read_config
 from thrifty.cli.config_errors import did_you_mean
-from thrifty.cli.config_tables import Settings
-from thrifty.cli.output import FOLDER
-from thrifty.errors import CampaignError, ConfigError
-
-if TYPE_CHECKING:
-    from thrifty.campaign.campaign import Campaign
-
-
-import shutil
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
-from thrifty.cli.config_tables import RunSettings
-from thrifty.cli.output import Screen
+from thrifty.cli.config_tables import RunSettings, Settings
+from thrifty.cli.output import FOLDER, Screen
 from thrifty.cli.simulator_loading import load_simulator
-from thrifty.errors import SimulatorError
+from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError, ThriftyError
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
+    from thrifty.types import Array
 
-
-STORE, COPY = "store.sqlite", "frozen.json"  # with the copy alone the store was lost, and opening it says so
+STORE, COPY = "store.sqlite", "frozen.json"  # the copy alone means that the store was lost; opening it says so
+MAX_OBSERVED_BYTES = 256 * 2**20
 
 
 @dataclass(frozen=True)
 class Target:
-    """The user's own configuration and the run folder it is about."""
+    """The user's own configuration and its run folder."""
 
     settings: Settings
     folder: Path
 
     @property
     def exists(self) -> bool:
-        """Whether a campaign is there."""
+        """Whether the campaign exists."""
         return (self.folder / STORE).is_file()
 
     def campaign(self, simulator: Any, *, accept_changed: bool = False) -> Campaign:
-        """The campaign, made if it is not there, with the configuration kept beside it."""
+        """Open the campaign, or make it and copy the configuration into its folder."""
         from thrifty.campaign.campaign import Campaign
 
         if not self.exists:
@@ -72,7 +60,7 @@ class Target:
 
 
 def configured(folder: Path | None, config: Path | None) -> Target:
-    """The target of a command that runs the simulator: only the user's own file says which."""
+    """Find the target of a command that runs the simulator; only the user's own file names it."""
     if folder is not None and folder.is_file():
         raise ConfigError(
             f"{folder} is a file, a run folder was expected", code="no-campaign", fix=f"thrifty run --config {folder}"
@@ -84,28 +72,24 @@ def configured(folder: Path | None, config: Path | None) -> Target:
 
 
 def existing(folder: Path | None, config: Path | None = None) -> Path:
-    """The folder of a command that reads: it must be there, and nothing of it is executed."""
-    chosen = folder if folder is not None else _named(config)
+    """Find the folder of a command that only reads: it must exist, and no code from it is executed."""
+    chosen = folder if folder is not None else _read_folder(config)
     FOLDER.set(shown(chosen))
     if chosen.is_file():
         raise ConfigError(f"{chosen} is a file, a run folder was expected", code="no-campaign")
     if not (chosen / STORE).exists() and not (chosen / COPY).is_file():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
         meant = did_you_mean(shown(chosen), [shown(chosen.parent / name) for name in near])
-        fix = "" if meant else f"thrifty run {shown(chosen)} makes one"
-        error = CampaignError(
-            f"no run at {shown(chosen)}.{meant}",
-            code="no-campaign",
-            why="nothing was created",
-            fix=fix or "check the spelling",
-        )
-        error.exit_code = 2  # a mistyped name is a mistake of usage, not of a cluster
+        fix = "check the spelling" if meant else f"thrifty run {shown(chosen)} makes one"
+        what = f"no run at {shown(chosen)}.{meant}"
+        error = CampaignError(what, code="no-campaign", why="nothing was created", fix=fix)
+        error.exit_code = 2  # a mistyped name is a usage error
         raise error
     return chosen
 
 
-def _named(config: Path | None) -> Path:
-    """The folder that the configuration here names; only that key is read."""
+def _read_folder(config: Path | None) -> Path:
+    """Read the folder that the configuration names; only that key is read."""
     path = config if config is not None else Path(NAME)
     if config is None and not path.exists():
         if Path(STORE).exists():
@@ -123,7 +107,7 @@ def _named(config: Path | None) -> Path:
 
 
 def shown(folder: Path) -> str:
-    """A folder as one would type it from here."""
+    """Return a path relative to the current folder, as a user would type it."""
     try:
         near = os.path.relpath(folder)
     except ValueError:
@@ -132,19 +116,19 @@ def shown(folder: Path) -> str:
 
 
 def _check_free(folder: Path) -> None:
-    """A campaign goes into a folder of its own."""
+    """Reject a folder that holds other files."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if not names & {STORE, COPY} and names - {"lock"}:
         raise ConfigError(
             f"{shown(folder)} exists and holds other files, but no campaign",
             code="already-exists",
-            why="a campaign wants a folder of its own",
+            why="a campaign needs a folder of its own",
             fix="name a new folder: thrifty run runs/first",
         )
 
 
 def _keep_copy(path: Path, text: str) -> None:
-    """The configuration as it was when the folder was made; written once, read by people and never executed."""
+    """Keep the configuration as it was when the folder was made; it is written once and never executed."""
     if path.exists() or path.is_symlink():
         return
     part = path.with_name(f".{path.name}.part")
@@ -154,20 +138,20 @@ def _keep_copy(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Session:
-    """An open campaign with what is needed to drive it."""
+    """An open campaign with all that is needed to run it."""
 
     target: Target
     campaign: Campaign
     run: RunSettings
     screen: Screen
     new: bool  # made by this call
-    made: Path  # the outermost folder that was made
+    made: Path  # the outermost folder that this call makes
     add_penalty: bool = False  # whether a changed penalty may add runs of its own
 
     def driving(self) -> dict[str, Any]:
-        """Arguments that `pilot` and `run` share."""
+        """Return the arguments that `Campaign.pilot` and `Campaign.run` share."""
         return {
-            "engine": engine_of(self.run),
+            "engine": make_engine(self.run),
             "time_limit": self.run.time_limit,
             "on_timeout": self.run.on_timeout,
             "progress": self.screen.progress,
@@ -175,9 +159,9 @@ class Session:
 
 
 def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed: bool) -> Session:
-    """Load the simulator, make or open the campaign."""
+    """Load the simulator, and make or open the campaign."""
     run = target.settings.run if workers is None else replace(target.settings.run, workers=workers)
-    engine_of(run)  # a wrong number or a missing library is said before anything is made
+    make_engine(run)  # reports a wrong number or a missing library before anything is made
     simulator = load_simulator(target.settings)
     new, made = not target.exists, _first_missing(target.folder)
     if not new and not accept_changed:
@@ -205,13 +189,13 @@ def _check_unchanged(folder: Path, simulator: Any) -> None:
 
 
 def _first_missing(folder: Path) -> Path:
-    """The outermost folder that does not exist yet; the folder itself when all do."""
+    """Find the outermost folder that does not exist yet; the folder itself if all exist."""
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
     return missing[-1] if missing else folder
 
 
-def engine_of(run: RunSettings) -> Any:
-    """The engine a configuration names."""
+def make_engine(run: RunSettings) -> Any:
+    """Make the engine that a configuration names."""
     if run.engine == "inline":
         from thrifty.runner.engines.inline import Inline
 
@@ -226,7 +210,7 @@ def engine_of(run: RunSettings) -> Any:
 
 
 def pilot(session: Session) -> None:
-    """Run the pilot that is missing; a first one that is all failures leaves nothing behind."""
+    """Run the missing pilot; if a first pilot fails completely, remove the folder again."""
     campaign, wanted = session.campaign, session.target.settings.plan.pilot
     status = campaign.status()
     if status.pilots >= wanted and not (status.pending and status.planned == status.pilots):
@@ -235,34 +219,58 @@ def pilot(session: Session) -> None:
     try:
         campaign.pilot(wanted, **session.driving())
     except SimulatorError as error:
-        if session.new and error.code in (
-            "simulator-failed",
-            "constant-output",
-        ):  # made by this very call, and it holds failures only
+        if session.new and error.code in ("simulator-failed", "constant-output"):  # the new folder holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
         raise
 
 
 def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "") -> None:
-    """Pilots alone are not a campaign: they only say what a run costs."""
+    """Reject a campaign that has only pilots, which only measure what a run costs."""
     now = campaign.status()
     if now.planned <= now.pilots and not allow_incomplete:
-        error = CampaignError(
-            f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs",
-            code="no-runs-yet",
-            why=why,
-        )
+        what = f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs"
+        error = CampaignError(what, code="no-runs-yet", why=why)
         error.exit_code = 2
         raise error
 
 
 def check_workers(workers: int | None) -> None:
-    """Refuse a number that is none, before anything else is read."""
+    """Reject a number of workers below one, before anything else is read."""
     if workers is not None and workers < 1:
         raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
 
 
 def next_run(folder: Path) -> str:
-    """The command that goes on."""
+    """Return the command that continues the campaign."""
     return f"thrifty run {shown(folder)}"
+
+
+def read_observed(path: Path) -> Array:
+    """Read the numbers of an observation: csv or text, json, npy; nothing is executed.
+
+    Raises:
+        DataError: bad-observation, there is no such file, or something in it is not a number.
+    """
+    import numpy as np
+
+    from thrifty.runner.command import read_csv, read_npy
+
+    try:
+        if path.stat().st_size > MAX_OBSERVED_BYTES:
+            raise DataError(f"{path} is larger than 256 MB: not one observation", code="bad-observation")
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read the observed data {path}: {error.strerror}", code="bad-observation") from None
+    try:
+        if path.suffix == ".json":
+            found = json.loads(data)
+            return np.asarray(found.get("x", found) if isinstance(found, dict) else found, dtype=np.float64)
+        read = read_npy if path.suffix == ".npy" else read_csv
+        return np.asarray(read(data, path.name).x, dtype=np.float64)
+    except DataError:
+        raise
+    except (ThriftyError, ValueError, TypeError, RecursionError) as error:
+        what = f"observed data: {getattr(error, 'what', str(error))}"
+        fix = "numbers separated by commas, blanks or lines; or .json, .npy"
+        raise DataError(what, code="bad-observation", fix=fix) from None

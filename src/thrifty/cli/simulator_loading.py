@@ -1,14 +1,13 @@
-"""From `[simulator]` to something to call. Only here is the user's code loaded, and only by commands that run it."""
+"""Load the simulator that `[simulator]` names: the only place of the command line that executes the user's code."""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,7 +18,7 @@ from thrifty.errors import SimulatorError
 
 
 def load_simulator(settings: Settings) -> Callable[..., Any]:
-    """The function or program that the user's configuration names.
+    """Load the function or program that the user's configuration names.
 
     Raises:
         SimulatorError: cannot-load-simulator, bad-simulator for a wrong signature, bad-command where the program is
@@ -28,16 +27,16 @@ def load_simulator(settings: Settings) -> Callable[..., Any]:
     from thrifty.runner.simulator import bind_names, call_style
 
     chosen = settings.simulator
-    made = _program(chosen, settings.home) if chosen.command else _function(chosen.python, settings.home)
+    made = _make_command(chosen, settings.home) if chosen.command else _import_function(chosen.python, settings.home)
     simulator = bind_names(made, settings.prior.names)
     call_style(simulator)
     return simulator
 
 
-def _program(chosen: SimulatorSettings, home: Path) -> Callable[..., Any]:
+def _make_command(chosen: SimulatorSettings, home: Path) -> Callable[..., Any]:
     from thrifty.runner.command import Command
 
-    with _inside(home):  # paths mean the folder of the configuration
+    with chdir(home):  # paths are relative to the folder of the configuration
         return Command(
             list(chosen.command),
             output=chosen.output,  # type: ignore[arg-type] - one of three, checked on reading
@@ -46,20 +45,9 @@ def _program(chosen: SimulatorSettings, home: Path) -> Callable[..., Any]:
         )
 
 
-@contextmanager
-def _inside(folder: Path) -> Any:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
-def _function(name: str, home: Path) -> Callable[..., Any]:
+def _import_function(name: str, home: Path) -> Callable[..., Any]:
     place, _, attribute = name.rpartition(":")
-    module = _from_file(name, home / place) if place.endswith(".py") else _from_path(name, place, home)
-    value: Any = module
+    value: Any = _import_file(name, home / place) if place.endswith(".py") else _import_module(name, place, home)
     for part in attribute.split("."):
         if not hasattr(value, part):
             known = [key for key, thing in vars(value).items() if callable(thing) and not key.startswith("_")]
@@ -72,7 +60,7 @@ def _function(name: str, home: Path) -> Callable[..., Any]:
     return value
 
 
-def _from_file(name: str, path: Path) -> ModuleType:
+def _import_file(name: str, path: Path) -> ModuleType:
     """Import one file under its own name, or under another when Python already knows a module of that name."""
     if not path.is_file():
         near = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
@@ -82,18 +70,16 @@ def _from_file(name: str, path: Path) -> ModuleType:
             fix="the path is relative to thrifty.toml",
         )
     title = path.stem if path.stem.isidentifier() else "model"
-    if _taken(title, path):
+    if _is_taken(title, path):
         title = f"thrifty_model_{title}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
         raise SimulatorError(f"cannot import {name!r}: Python has no loader for {path}", code="cannot-load-simulator")
     module = importlib.util.module_from_spec(spec)
-    folder = str(path.parent.resolve())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)  # files beside the model can be imported by it, here and in workers
+    _add_to_path(path.parent)
     sys.modules[title] = module
     try:
-        with _explained(name, path):
+        with _explain_import_errors(name, path):
             spec.loader.exec_module(module)
     except BaseException:
         sys.modules.pop(title, None)
@@ -101,7 +87,14 @@ def _from_file(name: str, path: Path) -> ModuleType:
     return module
 
 
-def _taken(title: str, path: Path) -> bool:
+def _add_to_path(folder: Path) -> None:
+    """Make files beside the model importable, here and in workers."""
+    if (text := str(folder.resolve())) not in sys.path:
+        sys.path.insert(0, text)
+
+
+def _is_taken(title: str, path: Path) -> bool:
+    """Whether Python knows another module of this name."""
     known = sys.modules.get(title)
     if known is not None:
         return Path(getattr(known, "__file__", None) or "/").resolve() != path.resolve()
@@ -112,17 +105,15 @@ def _taken(title: str, path: Path) -> bool:
     return spec is not None and Path(spec.origin or "/").resolve() != path.resolve()
 
 
-def _from_path(name: str, place: str, home: Path) -> ModuleType:
-    folder = str(home.resolve())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    with _explained(name, home):
+def _import_module(name: str, place: str, home: Path) -> ModuleType:
+    _add_to_path(home)
+    with _explain_import_errors(name, home):
         return importlib.import_module(place)
 
 
 @contextmanager
-def _explained(name: str, path: Path) -> Any:
-    """What the user's file raises while it is imported, in one message with its line."""
+def _explain_import_errors(name: str, path: Path) -> Iterator[None]:
+    """Turn what the user's file raises during its import into one message with the line."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -1,1 +1,1 @@
-"""One command a file; each returns its exit code."""
+"""The commands, one per file; each returns its exit code."""

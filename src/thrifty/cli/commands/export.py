@@ -1,4 +1,4 @@
-"""`thrifty export`: the table of a folder, with its weights, for other tools."""
+"""`thrifty export`: write the table of a run folder, with its weights, for other tools."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from thrifty.cli.options import Config, Folder, Json, Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError
 
 
 class Format(StrEnum):
@@ -20,66 +22,68 @@ class Format(StrEnum):
     sbi = "sbi"
 
 
+_NOTES = {
+    "npz": 'read it: thrifty.Simulations.from_npz("{path}"), or numpy.load',
+    "csv": "weights are in log_weight: without them the parameters follow the cheap proposal, not your prior",
+    "parquet": 'read it: thrifty.Simulations.from_parquet("{path}"), or pandas',
+    "sbi": 'read it: torch.load("{path}", weights_only=True); use log_weights, or Simulations.to_sbi() for a proposal',
+}
+
+
 def export(
     folder: Folder = None,
     *,
     to: Annotated[Format, typer.Option("--to", "-t", help="npz, csv, parquet, or sbi (torch tensors).")] = Format.npz,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file.", show_default=False)] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.", show_default=False)] = None,
     config: Config = None,
-    allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
-    max_failed: Annotated[float, typer.Option(help="Share of prior mass that may have failed.")] = 0.01,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+    allow_incomplete: Annotated[
+        bool, typer.Option("--allow-incomplete", help="Write the table although runs are missing.")
+    ] = False,
+    max_failed: Annotated[float, typer.Option(help="Largest share of prior mass that may have failed.")] = 0.01,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Write the table for other tools.
 
-    Theta, x, weights, cost and status in one file. Executes nothing of the folder.
+    Theta, x, weights, cost and status in one file. Executes no code from the folder.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.output import Screen
     from thrifty.cli.project import check_campaign, existing, shown
-    from thrifty.errors import ConfigError
 
     screen = Screen(quiet, json)
-    place = existing(folder, config)
-    path = out if out is not None else Path(f"{place.resolve().name}.{_SUFFIX[to.value]}")
+    place, kind = existing(folder, config), to.value
+    path = out if out is not None else Path(f"{place.resolve().name}.{'pt' if kind == 'sbi' else kind}")
     if path.exists() and not force:
         raise ConfigError(
             f"{path} exists already", code="already-exists", why="nothing is overwritten", fix="--force, or --out FILE"
         )
     campaign = Campaign.open(place)
     check_campaign(
-        campaign, allow_incomplete=allow_incomplete, why="pilots say what a run costs; --allow-incomplete writes them"
+        campaign,
+        allow_incomplete=allow_incomplete,
+        why="pilots only measure what a run costs; --allow-incomplete writes them",
     )
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     part = path.with_name(f".{path.name}.part")
+    writers = {
+        "npz": simulations.to_npz, "csv": simulations.to_csv, "parquet": simulations.to_parquet,
+        "sbi": lambda file: _write_tensors(simulations, file),
+    }  # fmt: skip
     try:
-        _WRITERS[to.value](simulations, part)
+        writers[kind](part)
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
     screen.data(f"{path}: {len(simulations):,} runs, {path.stat().st_size / 2**20:,.2f} MB")
-    screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": to.value})
-    screen.say(_HOWTO[to.value].format(path=path))
+    screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": kind})
+    screen.say(_NOTES[kind].format(path=path))
     screen.next(f"thrifty infer {shown(place)} --observed observed.csv")
     return 0
 
 
-def _npz(simulations: Any, path: Path) -> None:
-    simulations.to_npz(path)
-
-
-def _csv(simulations: Any, path: Path) -> None:
-    simulations.to_csv(path)
-
-
-def _parquet(simulations: Any, path: Path) -> None:
-    simulations.to_parquet(path)
-
-
-def _sbi(simulations: Any, path: Path) -> None:
-    """theta, x and weights as tensors; the proposal object lives in Python only (`Simulations.to_sbi`)."""
+def _write_tensors(simulations: Any, path: Path) -> None:
+    """Write theta, x and weights as tensors; the proposal object exists in Python only (`Simulations.to_sbi`)."""
     import numpy as np
 
     from thrifty.errors import import_extra
@@ -89,13 +93,3 @@ def _sbi(simulations: Any, path: Path) -> None:
     usable = simulations.ok & (simulations.log_weights > -np.inf)  # the rows that to_sbi keeps
     weights = torch.as_tensor(simulations[usable].pairs()[2].copy())
     torch.save({"theta": table.theta, "x": table.x, "log_weights": weights}, path)
-
-
-_SUFFIX = {"npz": "npz", "csv": "csv", "parquet": "parquet", "sbi": "pt"}
-_WRITERS = {"npz": _npz, "csv": _csv, "parquet": _parquet, "sbi": _sbi}
-_HOWTO = {
-    "npz": 'read it: thrifty.Simulations.from_npz("{path}"), or numpy.load',
-    "csv": "weights are in log_weight: without them the parameters follow the cheap proposal, not your prior",
-    "parquet": 'read it: thrifty.Simulations.from_parquet("{path}"), or pandas',
-    "sbi": 'read it: torch.load("{path}", weights_only=True); use log_weights, or Simulations.to_sbi() for a proposal',
-}

@@ -141,7 +141,7 @@ def _settings(config: Path | None) -> dict[str, Any]:
 
 
 def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
-    from thrifty.cli.observed import read_observed
+    from thrifty.cli.project import read_observed
     from thrifty.errors import DataError
 
     path = observed if observed is not None else settings.get("observed")

@@ -1,4 +1,4 @@
-"""`thrifty init`: a commented thrifty.toml and model.py that run as they are; nothing that exists is overwritten."""
+"""`thrifty init`: write a commented thrifty.toml and model.py that run as they are; nothing is overwritten."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from typing import Annotated
 import typer
 
 from thrifty.cli.options import Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
-# example: class of th.models, prior in the toml's words, runs, unit of cost
+_PYTHON = 'python = "model.py:simulate"   # file:function'
+# example: class of th.models, runs, unit of cost
 _EXAMPLES = {
     "sir": ("TemporalSIR", 2000, "events"),
     "gamma": ("Gamma", 2000, "draws"),
@@ -33,28 +36,29 @@ class Example(StrEnum):
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="Where to write; here by default.")] = Path(),
+    folder: Annotated[Path, typer.Argument(help="Where to write; the current folder by default.")] = Path(),
     *,
     command: Annotated[
-        str, typer.Option(help="An executable instead: './model {beta} {gamma} --seed {seed}'.", show_default=False)
+        str,
+        typer.Option(
+            help="Use a program as the simulator: './model {beta} {gamma} --seed {seed}'.", show_default=False
+        ),
     ] = "",
-    example: Annotated[Example | None, typer.Option(help="A model of the paper.", show_default=False)] = None,
+    example: Annotated[
+        Example | None, typer.Option(help="Use a model of the paper as the simulator.", show_default=False)
+    ] = None,
     quiet: Quiet = False,
 ) -> int:
-    """Write thrifty.toml and model.py to begin with.
+    """Write thrifty.toml and model.py to start with.
 
-    Commented, and they run as they are. Nothing that exists is overwritten.
+    Both have comments and run as they are. No existing file is overwritten.
     """
-    from thrifty.cli.output import Screen
-    from thrifty.errors import ConfigError
-
     if command and example:
         raise ConfigError("give --command or --example, not both", code="conflicting-settings")
-    files = _example(example.value) if example else _command(command) if command else _own()
-    there = [name for name in files if (folder / name).exists()]
-    if there:
+    files = example_files(example.value) if example else command_files(command) if command else default_files()
+    if existing := [name for name in files if (folder / name).exists()]:
         raise ConfigError(
-            f"{', '.join(there)} exists already in {folder.absolute()}",
+            f"{', '.join(existing)} exists already in {folder.absolute()}",
             code="already-exists",
             why="nothing is overwritten",
             fix="thrifty init NEW_FOLDER, or move it away",
@@ -64,119 +68,100 @@ def init(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         screen.say(f"wrote {folder / name}")
-    if command and not _found(shlex.split(command)[0], folder):
+    if command and not _program_exists(shlex.split(command)[0], folder):
         screen.say(f"note: {shlex.split(command)[0]} is not there yet; thrifty check looks for it again")
     enter = "" if folder == Path() else f"cd {folder} && "
     screen.next(f"{enter}thrifty check")
     return 0
 
 
-def _found(program: str, folder: Path) -> bool:
-    """Whether the program is on the path, or where its configuration is."""
+def _program_exists(program: str, folder: Path) -> bool:
+    """Whether the program is on the path, or beside its configuration."""
     return shutil.which(program) is not None or (folder / program).exists()
 
 
-def _toml(**parts: str) -> str:
+def _fill_template(*, simulator: str, prior: str, n: int, pilot: int, cost: str = 'measure = "cpu"') -> str:
+    """Write thrifty.toml from its template."""
     text = (TEMPLATES / "thrifty.toml.txt").read_text(encoding="utf-8")
+    runs = f"{f'n = {n}':<28} # runs, in addition to the pilot"
+    pilots = f"{f'pilot = {pilot}':<28} # timed runs from the prior: the cost model is fitted to them; they are kept"
+    parts = {"simulator": simulator, "prior": prior, "cost": cost, "plan": runs, "pilot": pilots}
     for name, value in parts.items():
         text = text.replace(f"@{name}@", value)
     return text
 
 
-def _own() -> dict[str, str]:
-    prior = (
-        'infection = { family = "uniform", low = 0.1, high = 2.0 }\n'
-        'recovery = { family = "loguniform", low = 0.1, high = 1.0 }'
-    )
+def _prior_line(name: str, low: float | str, high: float | str, family: str = "uniform") -> str:
+    return f'{name} = {{ family = "{family}", low = {low}, high = {high} }}'
+
+
+def default_files() -> dict[str, str]:
+    """Write the files of a small epidemic model."""
+    prior = "\n".join([_prior_line("infection", 0.1, 2.0), _prior_line("recovery", 0.1, 1.0, "loguniform")])
     return {
-        "thrifty.toml": _toml(
-            simulator='python = "model.py:simulate"   # file:function',
-            prior=prior,
-            cost='measure = "cpu"',
-            plan="n = 2000                     # runs, besides the pilot",
-            pilot="pilot = 100                  # timed runs from the prior: they teach what a run costs, and are kept",
-        ),
+        "thrifty.toml": _fill_template(simulator=_PYTHON, prior=prior, n=2000, pilot=100),
         "model.py": (TEMPLATES / "model.py.txt").read_text(encoding="utf-8"),
         "observed.csv": "5.27,4.31,3.36,2.05\n",
     }
 
 
-def _command(command: str) -> dict[str, str]:
-    """A configuration for a program; its parameters are what stands in braces."""
-    from thrifty.errors import ConfigError
-
+def command_files(command: str) -> dict[str, str]:
+    """Write the configuration of a program; its parameters are the names in braces."""
     try:
         parts = shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"--command {command!r}: {error}", code="bad-command") from None
-    names = _parameters(command, parts)
-    quoted = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)  # a string of TOML is one of JSON
+    names = _find_parameters(command, parts)
+    quoted = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)  # a JSON string is a TOML string
     simulator = (
         f"command = [{quoted}]   # program and arguments; no shell\n"
         'output = "json"              # what it prints: numbers, a list, or {"x": [...], "cost": ...}; "csv", "npy"\n'
-        '# file = "out.csv"           # where it writes, if not to standard output; each run has a folder of its own'
+        '# file = "out.csv"           # the file it writes, instead of standard output; each run has its own folder'
     )
-    prior = "\n".join(f'{name} = {{ family = "uniform", low = 0.0, high = 1.0 }}   # edit the range' for name in names)
-    toml = _toml(
-        simulator=simulator,
-        prior=prior,
-        cost='measure = "cpu"',
-        plan="n = 1000                     # runs, besides the pilot",
-        pilot="pilot = 60                   # timed runs from the prior: they teach what a run costs, and are kept",
-    )
+    prior = "\n".join(f"{_prior_line(name, 0.0, 1.0)}   # edit the range" for name in names)
+    toml = _fill_template(simulator=simulator, prior=prior, n=1000, pilot=60)
     return {"thrifty.toml": toml.replace('observed = "observed.csv"', '# observed = "observed.csv"')}
 
 
-def _parameters(command: str, parts: list[str]) -> list[str]:
-    """The names in braces; what could never be run is refused here, not by the file that it would be written to."""
-    from thrifty.errors import ConfigError
-
+def _find_parameters(command: str, parts: list[str]) -> list[str]:
+    """Return the names in braces; reject a command that could never run, before a file is written for it."""
+    problem = ""
     try:
-        found = [field for part in parts for field in string.Formatter().parse(part)]
-        fields = [(name, form, how) for _, name, form, how in found if name is not None]
-        problem = ""
+        parsed = [field for part in parts for field in string.Formatter().parse(part)]
     except ValueError as error:
-        fields, problem = [], f"has braces that do not match ({error}); write {{{{ for a brace"
-    shown = [name + f":{form}" * bool(form) + f"!{how}" * bool(how) for name, form, how in fields]
-    odd = [field for field in shown if not re.fullmatch(r"[A-Za-z]\w*", field)]
+        parsed, problem = [], f"has braces that do not match ({error}); write {{{{ for a brace"
+    fields = [(name, form, how) for _, name, form, how in parsed if name is not None]
+    written = [name + f":{form}" * bool(form) + f"!{how}" * bool(how) for name, form, how in fields]
+    malformed = [field for field in written if not re.fullmatch(r"[A-Za-z]\w*", field)]
     names = [name for name in dict.fromkeys(name for name, *_ in fields) if name != "seed"]
-    if odd:
-        problem = f"has {{{odd[0]}}}, not a name in braces: letters, digits and _, a letter first"
+    if malformed:
+        problem = f"has {{{malformed[0]}}}, not a name in braces: letters, digits and _, a letter first"
     elif parts and "{" in parts[0]:
-        problem = f"begins with {parts[0]!r}, which is a parameter and no program"
+        problem = f"begins with {parts[0]!r}, which is a parameter, not a program"
     elif not names:
         problem = problem or "mentions no parameter"
     if problem:
-        raise ConfigError(
-            f"--command {command!r} {problem}",
-            code="bad-command",
-            fix="--command './model {beta} {gamma} --seed {seed}'",
-        )
+        fix = "--command './model {beta} {gamma} --seed {seed}'"
+        raise ConfigError(f"--command {command!r} {problem}", code="bad-command", fix=fix)
     return names
 
 
-def _example(name: str) -> dict[str, str]:
+def example_files(name: str) -> dict[str, str]:
+    """Write the files of a model of the paper."""
     import thrifty as th
 
     kind, n, unit = _EXAMPLES[name]
     model = getattr(th.models, kind)()
-    low, high = model.prior.bounds
-    prior = "\n".join(
-        f'{label} = {{ family = "uniform", low = {a:g}, high = {b:g} }}'
-        for label, a, b in zip(model.names, low.tolist(), high.tolist(), strict=True)
-    )
+    bounds = zip(model.names, *(edge.tolist() for edge in model.prior.bounds), strict=True)
+    prior = "\n".join(_prior_line(label, f"{low:g}", f"{high:g}") for label, low, high in bounds)
     code = (
-        f'"""{kind} of the paper, bundled with thrifty; its cost is a count of {unit}, the same everywhere."""\n\n'
+        f'"""{kind} of the paper, part of thrifty; its cost is a number of {unit}, the same on every machine."""\n\n'
         f"import thrifty as th\n\nMODEL = th.models.{kind}()\n\n\n"
         "def simulate(theta, rng):\n"
-        f'    """One run: statistics, and its cost as a number of {unit}."""\n    return MODEL.run(theta, rng)\n'
+        f'    """Return the statistics of one run, and its cost as a number of {unit}."""\n'
+        "    return MODEL.run(theta, rng)\n"
     )
-    toml = _toml(
-        simulator='python = "model.py:simulate"   # file:function',
-        prior=prior,
-        cost=f'measure = "reported"\nunit = "{unit}"',
-        plan=f"n = {n}                     # runs, besides the pilot",
-        pilot="pilot = 200                  # timed runs from the prior: they teach what a run costs, and are kept",
-    )
+    cost = f'measure = "reported"\nunit = "{unit}"'
+    toml = _fill_template(simulator=_PYTHON, prior=prior, n=n, pilot=200, cost=cost)
     observed = ",".join(repr(float(value)) for value in model.observed(3))
     return {"thrifty.toml": toml, "model.py": code, "observed.csv": observed + "\n"}

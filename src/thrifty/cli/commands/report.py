@@ -1,4 +1,4 @@
-"""`thrifty report`: the campaign and its results as one HTML file; with --live rewritten while it runs."""
+"""`thrifty report`: write the campaign and its results as one HTML file; with --live, rewrite it while runs go on."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from typing import Annotated
 import typer
 
 from thrifty.cli.options import Config, Folder, Json, Quiet
+from thrifty.cli.output import Screen
 
 
 def report(
     folder: Folder = None,
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The file; report.html in the folder.", show_default=False)
+        Path | None,
+        typer.Option("--out", "-o", help="The file; report.html in the run folder by default.", show_default=False),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Rewrite it every half minute until the runs are done.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between versions.", min=1)] = 30.0,
+    live: Annotated[bool, typer.Option("--live", help="Rewrite the file regularly until the runs are done.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between versions of --live.", min=1)] = 30.0,
     config: Config = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Write the campaign and its results as one page.
+    """Write the campaign and its results as one HTML file.
 
-    One HTML file that opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
+    The page opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
     """
-    from thrifty.cli.output import Screen
     from thrifty.cli.project import existing, shown
     from thrifty.report import write
 
@@ -37,7 +38,7 @@ def report(
     place = existing(folder, config)
     path = out if out is not None else place / "report.html"
     command = "thrifty " + shlex.join(sys.argv[1:])
-    while live and _going(place):
+    while live and _is_running(place):
         written = write(path, place, live=True, command=command, refresh=every)
         screen.say(f"{time.strftime('%H:%M:%S')}  {shown(written)}")
         time.sleep(every)
@@ -49,10 +50,10 @@ def report(
     return 0
 
 
-def _going(place: Path) -> bool:
-    """Whether somebody drives the campaign; where that cannot be known, whether runs are pending."""
+def _is_running(place: Path) -> bool:
+    """Whether a process drives the campaign; where that is unknown, whether runs are pending."""
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.commands.status import driven
+    from thrifty.cli.commands.status import has_driver
 
-    running = driven(place)
+    running = has_driver(place)
     return running if running is not None else Campaign.open(place).status().pending > 0

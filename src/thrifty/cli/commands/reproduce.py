@@ -1,4 +1,4 @@
-"""`thrifty reproduce NAME`: a table or figure of the paper, by the script of that name in `studies/`."""
+"""`thrifty reproduce NAME`: make a table or figure of the paper with the script of that name in `studies/`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from thrifty.cli.config_errors import did_you_mean
 from thrifty.cli.options import Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="A study; without it they are listed.", show_default=False)] = "",
+    name: Annotated[str, typer.Argument(help="A study; without it, list all.", show_default=False)] = "",
     *,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds and runs, a minute or two (the default).")
@@ -22,24 +25,23 @@ def reproduce(
     full: Annotated[bool, typer.Option("--full", help="The paper's full counts.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Repetitions.", min=1, show_default=False)] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", "-w", help="Tasks side by side.", min=1, show_default=False)
+        int | None, typer.Option("--workers", "-w", help="Tasks in parallel.", min=1, show_default=False)
     ] = None,
-    done: Annotated[bool, typer.Option("--done", help="Run nothing: record and figure of what is done.")] = False,
+    done: Annotated[
+        bool, typer.Option("--done", help="Run nothing; write record and figure of the finished tasks.")
+    ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Where rows, record and figure go.", show_default="runs/studies")
+        Path | None, typer.Option("--out", help="Folder of rows, record and figure.", show_default="runs/studies")
     ] = None,
     quiet: Quiet = False,
 ) -> int:
     """Run a study of the paper, or list them.
 
-    The studies come with the source checkout. Rows, record and figure go to runs/studies in the current folder; the
-    same command again goes on where it stopped.
+    The studies come with the source checkout. Rows, record and figure are written to runs/studies in the current
+    folder; the same command continues an interrupted study.
     """
-    from thrifty.cli.output import Screen
-    from thrifty.errors import ConfigError
-
     screen = Screen(quiet)
-    scripts = _studies()
+    scripts = _find_studies()
     if not name and (quick or full or seeds or workers or done or out):
         raise ConfigError("which study?", code="bad-command-line", fix="thrifty reproduce lists them")
     if not name:
@@ -49,8 +51,6 @@ def reproduce(
         screen.next(f"thrifty reproduce {next(iter(scripts))} --quick")
         return 0
     if name not in scripts:
-        from thrifty.cli.config_errors import did_you_mean
-
         raise ConfigError(
             f"no study {name!r}.{did_you_mean(name, scripts)}", code="bad-name", fix="thrifty reproduce lists them"
         )
@@ -59,13 +59,11 @@ def reproduce(
     options = ["--quick"] * quick + ["--full"] * full
     options += ["--seeds", str(seeds)] * (seeds is not None) + ["--workers", str(workers)] * (workers is not None)
     options += ["--done"] * done + ["--out", str(out)] * (out is not None)
-    _become(scripts[name][0], options)
+    _execute(scripts[name][0], options)
 
 
-def _studies() -> dict[str, tuple[Path, str]]:
-    """Scripts beside the package's source that define a STUDY, and the first line of what each says about itself."""
-    from thrifty.errors import ConfigError
-
+def _find_studies() -> dict[str, tuple[Path, str]]:
+    """Find the scripts beside the package's source that define a STUDY, with the first line of their docstrings."""
     place = Path(__file__).resolve().parents[4] / "studies"
     scripts = {path.stem: (path, line) for path in sorted(place.glob("*.py")) if (line := _headline(path))}
     if not scripts:
@@ -79,7 +77,7 @@ def _studies() -> dict[str, tuple[Path, str]]:
 
 
 def _headline(path: Path) -> str:
-    """The first line of a study's docstring; nothing for its helpers, which define no STUDY."""
+    """Return the first line of a study's docstring; empty for helpers, which define no STUDY."""
     try:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):
@@ -95,8 +93,8 @@ def _headline(path: Path) -> str:
     return text.splitlines()[0] if text and "STUDY" in names else ""
 
 
-def _become(script: Path, options: list[str]) -> NoReturn:
-    """Become the script, as it would run by hand: there is no second process that a signal could miss."""
+def _execute(script: Path, options: list[str]) -> NoReturn:
+    """Replace this process by the script, so that signals reach it."""
     source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (source, os.environ.get("PYTHONPATH", "")) if part)
     sys.stdout.flush()

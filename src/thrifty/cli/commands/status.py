@@ -1,4 +1,4 @@
-"""`thrifty status`: where a campaign stands; reads only, also while it runs."""
+"""`thrifty status`: show the progress of a campaign; reads only, also while it runs."""
 
 from __future__ import annotations
 
@@ -12,43 +12,45 @@ from typing import Annotated, Any
 import typer
 
 from thrifty.cli.options import Config, Folder, Json
+from thrifty.cli.output import Screen
+
+KERNEL_LOCKS = Path("/proc/locks")  # Linux only
 
 
 def status(
     folder: Folder = None,
     *,
     config: Config = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Again every few seconds, until it is done.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between looks.", min=0.2)] = 2.0,
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat every few seconds until the runs are done.")] = False,
+    every: Annotated[float, typer.Option(help="Seconds between updates.", min=0.2)] = 2.0,
     json: Json = False,
 ) -> int:
-    """Show where a campaign stands.
+    """Show the progress of a campaign.
 
-    Runs done, spent, left, failed and saved. Executes nothing of the folder and never disturbs a run.
+    Runs done, cost spent, runs left, failed, and cost saved. Executes no code from the folder and never disturbs a run.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.output import Screen
     from thrifty.cli.project import existing
 
     screen = Screen(json=json)
     campaign = Campaign.open(existing(folder, config))
-    found = _look(campaign)
+    found = _read_status(campaign)
     _show(screen, found, watch=watch)
-    with contextlib.suppress(KeyboardInterrupt):  # the way out of watching; the campaign does not notice
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watching, not the campaign
         while watch and (found["running"] or found["state"] not in ("complete", "pilot done", "stopped")):
             time.sleep(every)
-            found = _look(campaign)
+            found = _read_status(campaign)
             _show(screen, found, watch=True)
     screen.next(found["next"])
     return 0
 
 
-def _look(campaign: Any) -> dict[str, Any]:
-    """The status as plain values, with whether somebody drives it now and what to type next."""
+def _read_status(campaign: Any) -> dict[str, Any]:
+    """Return the status as plain values, with whether a process drives the campaign and what to type next."""
     from thrifty.cli.project import shown
 
     now = campaign.status()
-    running = driven(campaign.folder)
+    running = has_driver(campaign.folder)
     state = now.state
     if state == "stopped or running" and running is not None:
         state = "running" if running else "stopped"
@@ -57,11 +59,10 @@ def _look(campaign: Any) -> dict[str, Any]:
         "running": f"thrifty status {folder} --watch",
         "complete": f"thrifty infer {folder} --observed observed.csv",
     }.get(state, f"thrifty run {folder}")
-    flat = now.as_dict()
-    return {**flat, "folder": folder, "state": state, "running": running, "next": follow, "text": str(now)}
+    return {**now.as_dict(), "folder": folder, "state": state, "running": running, "next": follow, "text": str(now)}
 
 
-def _show(screen: Any, found: dict[str, Any], *, watch: bool) -> None:
+def _show(screen: Screen, found: dict[str, Any], *, watch: bool) -> None:
     text = found.pop("text").split(":", 1)[1].strip()
     head, *rest = text.splitlines()
     head = head.replace("stopped or running", found["state"], 1)
@@ -71,16 +72,19 @@ def _show(screen: Any, found: dict[str, Any], *, watch: bool) -> None:
     screen.result(found)
 
 
-def driven(folder: Path) -> bool | None:
-    """Whether a process holds the folder's lock, from the kernel's own list; None where there is no such list.
+def has_driver(folder: Path) -> bool | None:
+    """Whether a process holds the folder's lock, by the kernel's list of locks; None on systems without such a list.
 
-    Asking for the lock would tell too, but could make a driver that starts at that moment fail.
+    Trying to take the lock would answer this too, but could make a driver that starts at that moment fail.
     """
     try:
-        lock = (folder / "lock").stat()
-        held = Path("/proc/locks").read_text()
-    except FileNotFoundError:
-        return False if Path("/proc/locks").exists() else None
+        held = KERNEL_LOCKS.read_text()
     except OSError:
         return None
-    return any("FLOCK" in line and line.split()[5].endswith(f":{lock.st_ino}") for line in held.splitlines())
+    try:
+        inode = (folder / "lock").stat().st_ino
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return any("FLOCK" in line and f":{inode} " in line for line in held.splitlines())
