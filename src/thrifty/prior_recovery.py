@@ -54,7 +54,7 @@ def weighted_ks(values: npt.ArrayLike, log_weights: npt.ArrayLike, plain: npt.Ar
 
 
 def check_recovery(draws: Draws, prior: Prior, *, seed: int) -> float:
-    """P-value that draws and weights belong together, over all parameters and the weight itself (Bonferroni).
+    """Test that draws and weights belong together: p-value over all parameters and the weight (Bonferroni).
 
     Forward: weighted draws follow the prior. Backward, where the weight is known as a function: prior draws weighted by
     its inverse follow the draws. Each is asked where its weights leave 500 effective draws or more; strong
@@ -83,7 +83,7 @@ def check_recovery(draws: Draws, prior: Prior, *, seed: int) -> float:
 
 
 def prior_recovery(q: Proposal, *, n: int = 50_000, seed: int = 0) -> float:
-    """P-value that weighted draws from q reproduce its prior; tiny means that draws and weights disagree.
+    """Test that weighted draws from q reproduce its prior; a tiny p-value means that draws and weights disagree.
 
     Args:
         q: A proposal.
@@ -101,7 +101,7 @@ def prior_recovery(q: Proposal, *, n: int = 50_000, seed: int = 0) -> float:
 
 
 def require_recovery(q: Any, *, n: int = 50_000, seed: int = 0, level: float = 1e-6) -> float:
-    """The p-value, or an error when it is below `level`: nothing may run on weights that miss the prior."""
+    """Return the p-value, or raise when it is below `level`: nothing may run on weights that miss the prior."""
     p = prior_recovery(q, n=n, seed=seed)
     if p < level:
         raise SelfCheckError(

@@ -58,7 +58,7 @@ class Row:
         return self.cost / self.ess_fraction
 
     def total(self, n: int) -> float:
-        """Expected cost of n runs."""
+        """Return expected cost of n runs."""
         return n * self.cost
 
 
@@ -100,7 +100,7 @@ class Tradeoff:
         return self.ceiling >= 1 / 0.99
 
     def choose(self, *, min_ess: float | None = None, budget: float | None = None) -> Row:
-        """The row to use: cheapest with at least `min_ess` effective draws per draw, or best for a budget.
+        """Choose a row: the cheapest with at least `min_ess` effective draws per draw, or the best for a budget.
 
         Args:
             min_ess: Lowest acceptable ESS/n; the row with the largest gain above it is chosen.
@@ -148,7 +148,7 @@ class Tradeoff:
         return "\n".join([*lines, self.verdict()])
 
     def verdict(self) -> str:
-        """One line: what can be won here at most."""
+        """Say in one line what can be saved here at most."""
         most = 1 - 1 / self.ceiling
         if not self.worthwhile:
             little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"

@@ -124,11 +124,11 @@ class Penalty(Protocol):
     """g: a positive non-decreasing function of cost, floor and cap inside."""
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost), elementwise."""
+        """Return log g(cost), elementwise."""
         ...
 
     def floored(self, low: float) -> Penalty:
-        """The same penalty with a floor on cost, unless it has one."""
+        """Return the same penalty with a floor on cost, unless it has one."""
         ...
 
     @property
@@ -142,7 +142,7 @@ class Weighting(Protocol):
     """Anything that knows the log weight of a parameter, up to one constant."""
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Log of prior over proposal density at each row, up to a constant."""
+        """Return log of prior over proposal density at each row, up to a constant."""
         ...
 
 
@@ -162,5 +162,5 @@ class Posterior(Protocol):
         ...
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
-        """Log posterior density (n,)."""
+        """Return log posterior density (n,)."""
         ...

@@ -82,7 +82,7 @@ def _as_vector(log_weights: npt.ArrayLike) -> Array:
 
 
 def normalise(log_weights: npt.ArrayLike) -> Array:
-    """Weights (n,) on the linear scale that sum to one.
+    """Scale weights (n,) to the linear scale, where they sum to one.
 
     Example:
         >>> normalise([0.0, np.log(3.0)]).round(12).tolist()
@@ -106,13 +106,13 @@ def ess(log_weights: npt.ArrayLike) -> float:
 
 
 def mean(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
-    """Weighted mean over the first axis."""
+    """Compute the weighted mean over the first axis."""
     weights, table = _align(values, log_weights)
     return np.tensordot(weights, table, axes=1)
 
 
 def covariance(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
-    """Weighted covariance (p, p) of a table (n, p), unbiased for equal weights."""
+    """Compute the weighted covariance (p, p) of a table (n, p), unbiased for equal weights."""
     weights, table = _align(values, log_weights)
     table = table[:, None] if table.ndim == 1 else table
     centred = table - weights @ table
@@ -121,7 +121,7 @@ def covariance(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
 
 
 def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
-    """Weighted quantiles of each column: (len(q), p), or (len(q),) for a vector.
+    """Compute weighted quantiles of each column: (len(q), p), or (len(q),) for a vector.
 
     The inverse of the weighted distribution function, interpolated between midpoints, so that
     equal weights give Hazen's quantiles.
@@ -146,7 +146,7 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
 
 
 def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
-    """Weighted distribution function of a vector of values, evaluated at points `at`."""
+    """Evaluate the weighted distribution function of a vector of values at points `at`."""
     weights, column = _align(values, log_weights)
     order = np.argsort(column, kind="stable")
     steps = np.concatenate([[0.0], np.cumsum(weights[order])])

@@ -56,7 +56,7 @@ class LogFit(Protocol):
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Write plain numbers."""
         ...
 
 
@@ -98,7 +98,7 @@ class FittedCost:
         return np.exp(np.clip(out, np.log(self.low), np.log(self.high), out=out), out=out)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Write plain numbers."""
         numbers = ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")
         return {
             "format": FORMAT,
@@ -279,7 +279,7 @@ def _move_to_mean(fit: LogFit, theta: Array, seconds: Array, *, rounds: int) -> 
 
 
 def _predict_held_out_mean(fit: LogFit, theta: Array, seconds: Array, groups: npt.NDArray[np.intp]) -> Array:
-    """Log of the expected cost of each row, fitted without its fold and started from the whole fit (n,)."""
+    """Predict the log expected cost of each row without its fold, started from the whole fit (n,)."""
     out = np.empty(len(theta))
     for held in _split_folds(groups):
         out[held] = _move_to_mean(fit, theta[~held], seconds[~held], rounds=_FOLD_SCORING_ROUNDS)(theta[held])
@@ -302,7 +302,7 @@ def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
 
 
 def cost_from_dict(data: dict[str, Any]) -> FittedCost:
-    """The cost written by `FittedCost.to_dict`.
+    """Rebuild the cost that `FittedCost.to_dict` wrote.
 
     Raises:
         CostError: bad-file, another format or damaged numbers.

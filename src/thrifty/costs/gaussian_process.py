@@ -147,13 +147,13 @@ class GaussianProcessFit:
         return out + self.level
 
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], GaussianProcessFit]:
-        """The same hyperparameters on other rows, with at least this noise, as a function of the target there."""
+        """Fix hyperparameters and other rows, with at least this noise; return the fit as a function of the target."""
         inputs = self.scaling(theta) / self.lengths
         centres = inputs if len(inputs) <= MAX_EXACT_ROWS else self.centres
         return _make_solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Write plain numbers."""
         return {
             "kind": "gaussian_process",
             "scaling": self.scaling.to_dict(),
@@ -167,7 +167,7 @@ class GaussianProcessFit:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> GaussianProcessFit:
-        """The fit written by `to_dict`."""
+        """Rebuild the fit that `to_dict` wrote."""
         lengths, centres, alpha = (freeze(data[label]) for label in ("lengths", "centres", "alpha"))
         scaling = Scaling.from_dict(data["scaling"])
         return cls(scaling, lengths, centres, alpha, data["level"], data["variance"], data["noise"])

@@ -53,7 +53,7 @@ class Polynomial:
         object.__setattr__(self, "degree", int(self.degree))
 
     def terms(self, dim: int) -> int:
-        """Number of coefficients for `dim` parameters."""
+        """Return number of coefficients for `dim` parameters."""
         return len(list_monomials(dim, self.degree))
 
     def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> PolynomialFit:
@@ -94,12 +94,14 @@ def _make_solver(scaling: Scaling, degree: int, ridge: float, theta: Array) -> C
 
 
 def _solve_ridge(features: Array, target: Array, ridge: float) -> Array:
+    # not scikit-learn's Ridge: its Cholesky solution differs in the last bits, which would change all draws, and its
+    # checks take 60 times as long (3.4 ms against 0.05 ms for 60 rows), 40 times in each fit
     gram = features.T @ features + ridge * len(features) * 1e-3 * np.eye(features.shape[1])
     return np.asarray(np.linalg.solve(gram, features.T @ target), dtype=np.float64)
 
 
 def _left_out_error(features: Array, target: Array, ridge: float, groups: npt.NDArray[np.intp]) -> float:
-    """Mean squared left-out residual; with all timings of a theta left out together, by the block formula."""
+    """Compute the mean squared left-out residual; all timings of a theta are left out together, by blocks."""
     gram = features.T @ features + ridge * len(features) * 1e-3 * np.eye(features.shape[1])
     hat = features @ np.linalg.solve(gram, features.T) + 1 / len(features)  # the mean is fitted too
     residual = target - hat @ target
@@ -127,11 +129,11 @@ class PolynomialFit:
         return make_design(self.scaling(theta), self.degree) @ self.coefficients
 
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], PolynomialFit]:
-        """The same settings on other rows, as a function of the target there; noise does not matter to it."""
+        """Fix the settings and other rows; return the fit as a function of the target. Noise does not matter to it."""
         return _make_solver(self.scaling, self.degree, self.ridge, theta)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Write plain numbers."""
         return {
             "kind": "polynomial",
             "degree": self.degree,
@@ -142,7 +144,7 @@ class PolynomialFit:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PolynomialFit:
-        """The fit written by `to_dict`."""
+        """Rebuild the fit that `to_dict` wrote."""
         return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), freeze(data["coefficients"]), data["ridge"])
 
     def __str__(self) -> str:

@@ -46,7 +46,7 @@ class Scaling:
         return (theta - self.centre) / self.scale
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers."""
+        """Write plain numbers."""
         return {
             "logged": self.logged.tolist(),
             "centre": self.centre.tolist(),
@@ -56,7 +56,7 @@ class Scaling:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Scaling:
-        """The scaling written by `to_dict`."""
+        """Rebuild the scaling that `to_dict` wrote."""
         return cls(
             freeze(data["logged"], np.bool_), freeze(data["centre"]), freeze(data["scale"]), freeze(data["floor"])
         )

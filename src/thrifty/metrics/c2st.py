@@ -42,7 +42,7 @@ def mlp(dim: int, seed: int) -> Any:
 
 
 def forest(dim: int, seed: int) -> Any:
-    """A random forest of 100 trees."""
+    """Make a random forest of 100 trees."""
     from sklearn.ensemble import RandomForestClassifier
 
     del dim
@@ -165,7 +165,7 @@ def _score_out_of_fold(
 def _choose_folds(
     points: Array, label: npt.NDArray[np.int64], folds: int, rng: np.random.Generator, *, joined: bool
 ) -> npt.NDArray[np.int64]:
-    """A fold for every point: as many of each sample in each; equal points in the same one where `joined`."""
+    """Choose a fold for every point: as many of each sample in each; equal points share one where `joined`."""
     fold = np.empty(len(points), dtype=np.int64)
     for value in (0, 1):
         members = np.flatnonzero(label == value)

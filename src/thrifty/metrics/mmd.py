@@ -127,7 +127,7 @@ def _split(n: int, width: int) -> Iterator[slice]:
 
 
 def _find_median(s: Sample) -> float:
-    """Weighted median of |y_i - y_j| over pairs i < j: bracketed from a few, then settled over all."""
+    """Find the weighted median of |y_i - y_j| over pairs i < j: bracketed from a few, then exact over all."""
     if len(s.points) < 2:
         raise DataError(
             "the median distance needs at least two points with weight", code="too-few-runs", fix="give lengthscale"
@@ -158,7 +158,7 @@ def _bracket_median(s: Sample) -> tuple[float, float]:
 
 
 def _find_median_between(s: Sample, low: float, high: float) -> float | None:
-    """The median, if its square lies in [low, high]: count what is below, sort what is inside."""
+    """Find the median if its square lies in [low, high]: count what is below, sort what is inside."""
     below, inside, inside_weights = 0.0, [], []
     for chunk in _split(len(s.points), len(s.points)):
         squared = np.zeros((chunk.stop - chunk.start, len(s.points) - chunk.start))

@@ -9,7 +9,7 @@
 | `Radio` | gain, reverberation_time, arrival_rate, noise_variance | arrival rate, linearly | mean power exact |
 | `GaussianToy` | theta | exp(a·theta) | posterior and proposals in closed form |
 
-All have one face (`thrifty.models.base.Model`): `prior`, `simulate(theta, rng)`, `run(theta, rng)` with the
+All have one interface (`thrifty.models.base.Model`): `prior`, `simulate(theta, rng)`, `run(theta, rng)` with the
 cost of the run, `simulate_many(thetas, seed)`, `theta_true`, `observed(seed)`. The compiled ones need
 numba: `pip install "thrifty[models]"`.
 """

@@ -1,4 +1,4 @@
-"""The face that all bundled models share.
+"""What all bundled models share: checks of theta, seeded runs and tables of runs.
 
 A model is a small frozen object. A run is a pure function of (theta, the run's generator); run i of
 `simulate_many(thetas, seed)` owns the stream `SeedSequence(seed, spawn_key=(2, i))`, so that no result
@@ -30,7 +30,7 @@ NOISE, OBSERVATION = 2, 6  # stages of a seed: simulator noise, and the made-up 
 
 
 def make_run_stream(seed: int, stage: int, index: int) -> np.random.Generator:
-    """The generator of one run: a function of (seed, stage, index) and of nothing else."""
+    """Make the generator of one run: a function of (seed, stage, index) and of nothing else."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stage, index))))
 
 
@@ -89,7 +89,7 @@ class Model(ABC):
 
     @abstractmethod
     def _names(self) -> tuple[str, ...]:
-        """What the parameters are, for messages and default priors."""
+        """Name the parameters, for messages and default priors."""
 
     @property
     @abstractmethod
@@ -157,7 +157,7 @@ class Model(ABC):
         )
 
     def run(self, theta: npt.ArrayLike, rng: np.random.Generator) -> Output:
-        """One run with its count of operations: what a campaign wants as a simulator.
+        """Run once and count operations: what a campaign wants as a simulator.
 
         Example:
             >>> out = th.models.GaussianToy().run([0.5], np.random.default_rng(0))
@@ -168,7 +168,7 @@ class Model(ABC):
         return Output(x, cost=operations + self.overhead)
 
     def simulate(self, theta: npt.ArrayLike, rng: np.random.Generator) -> Array:
-        """The statistics (q,) of one run at theta (p,)."""
+        """Run once at theta (p,) and return the statistics (q,)."""
         return self._run(self.check(theta), as_generator(rng))[0]
 
     def simulate_many(
@@ -214,7 +214,7 @@ class Model(ABC):
         if workers == 1:
             fill(np.arange(len(table)))
         else:
-            with ThreadPoolExecutor(workers) as pool:  # many blocks, so that dear rows do not pile up on one thread
+            with ThreadPoolExecutor(workers) as pool:  # many blocks, so that expensive rows do not fill one thread
                 list(pool.map(fill, np.array_split(np.arange(len(table)), min(8 * workers, max(len(table), 1)))))
         return Simulations(
             theta=table,

@@ -82,18 +82,18 @@ class Gamma(Model):
         return np.array([SUMMARIES[name](sample) for name in self.summaries]), float(operations)
 
     def observed_sample(self, seed: int) -> Array:
-        """The raw values (m,) behind `observed(seed)`."""
+        """Return the raw values (m,) behind `observed(seed)`."""
         return _gamma_draws(self.theta_true[0], self.m, draw_start(make_run_stream(seed, OBSERVATION, 0)))[0]
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
-        """Mean number of operations (n,) at each row of theta (n, 1)."""
+        """Return mean number of operations (n,) at each row of theta (n, 1)."""
         shape = as_rows(theta, dim=1)[:, 0]
         a = shape - np.floor(shape)
         rejection = np.where(a > 0, 2 * (1 + a / np.e) / np.exp(gammaln(1 + a)), 0.0)  # two uniforms a try
         return self.m * (np.floor(shape) + rejection) + self.overhead
 
     def reference_posterior(self, sample: npt.ArrayLike) -> GridPosterior:
-        """The posterior given the m raw values (m,)."""
+        """Return the posterior given the m raw values (m,)."""
         values = np.asarray(sample, dtype=np.float64)
         if values.shape != (self.m,) or not (np.isfinite(values) & (values > 0)).all():
             raise DataError(
@@ -104,7 +104,7 @@ class Gamma(Model):
         return self._posterior(lambda t: self._log_given_mean_log(t, np.log(values).mean()))
 
     def statistics_posterior(self, x_o: npt.ArrayLike) -> GridPosterior:
-        """The posterior given the statistics x_o (q,).
+        """Return the posterior given the statistics x_o (q,).
 
         "mean" is exactly Gamma(m theta, m) and "mean_log" is sufficient, so both are exact. For ("mean", "sd"), mean
         and sd/mean are independent (the latter does not depend on scale); the law of (sd/mean)² is replaced by the

@@ -94,7 +94,7 @@ class GaussianToy(Model):
         return np.exp(as_rows(theta, dim=self.p) @ self.slope) + self.overhead
 
     def reference_posterior(self, x_o: npt.ArrayLike) -> Normal:
-        """The exact posterior at x_o (p,)."""
+        """Return the exact posterior at x_o (p,)."""
         x = np.atleast_1d(np.asarray(x_o, dtype=np.float64))
         if x.shape != (self.p,) or not np.isfinite(x).all():
             raise DataError(f"x_o must be {self.p} finite numbers, got {x.tolist()}", code="bad-observation")
@@ -102,7 +102,7 @@ class GaussianToy(Model):
         return Normal(x / (1 + variance), np.full(self.p, np.sqrt(variance / (1 + variance))), names=self.names)
 
     def reference_proposal(self, k: float) -> Normal:
-        """The exact cost-aware proposal under g = z^k, N(-k a, I): prior over c^k, normalised."""
+        """Return the exact cost-aware proposal under g = z^k, N(-k a, I): prior over c^k, normalised."""
         if self.overhead:
             raise ConfigError(
                 f"with overhead {self.overhead:g} the cost is not exp(a·theta)",

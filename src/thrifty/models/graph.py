@@ -17,7 +17,7 @@ _FULL = 0xFFFFFFFFFFFFFFFF
 
 
 def bernoulli_graph(population: int, p: float, start: Words) -> tuple[Words, int, Words]:
-    """A symmetric graph without self-loops; each pair is joined with probability p.
+    """Draw a symmetric graph without self-loops; each pair is joined with probability p.
 
     Returns:
         Adjacency words (64 w, w) with w = ceil(population/64), rows and bits past the population empty; the
@@ -35,13 +35,13 @@ def bernoulli_graph(population: int, p: float, start: Words) -> tuple[Words, int
 
 
 def as_matrix(words: Words, population: int) -> npt.NDArray[np.bool_]:
-    """The adjacency words as a boolean matrix (population, population)."""
+    """Turn the adjacency words into a boolean matrix (population, population)."""
     bits = np.unpackbits(words.astype("<u8").view(np.uint8), axis=1, bitorder="little")
     return bits[:population, :population].astype(bool)
 
 
 def _binary_digits(p: float) -> Words:
-    """The digits of p behind the binary point (0.111… for 1), each as a full or an empty word.
+    """Return the digits of p behind the binary point (0.111… for 1), each as a full or an empty word.
 
     Doubling a double is exact, so these are all digits of p. Short ones are padded: a graph with p = 1/2 costs no less
     than its neighbours.
@@ -56,7 +56,7 @@ def _binary_digits(p: float) -> Words:
 
 @kernel
 def _flip_coins(width: int, digits: Words, certain: bool, start: Words) -> tuple[Words, int, Words]:
-    """The words on and right of the diagonal, bit by bit 1 with probability p."""
+    """Draw the words on and right of the diagonal, bit by bit 1 with probability p."""
     words, drawn = np.zeros((64 * width, width), dtype=np.uint64), 0
     g = seed_state(start)
     for row in range(64 * width):

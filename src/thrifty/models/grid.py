@@ -90,7 +90,7 @@ def _grid_around_mode(log_density: Callable[[Array], Array], low: float, high: f
     """Shrink [low, high] to where the density counts; each round narrows by up to 500×."""
     for _ in range(4):
         grid = np.linspace(low, high, 2001)
-        with np.errstate(divide="ignore", invalid="ignore"):  # data that no parameter can make are told below
+        with np.errstate(divide="ignore", invalid="ignore"):  # data that no parameter can make are an error below
             values = log_density(grid)
         if np.isnan(values).any() or not np.isfinite(values.max()):
             raise DataError(

@@ -10,7 +10,7 @@ from thrifty.types import Array
 
 
 def outbreak_names(bins: int) -> tuple[str, ...]:
-    """Names of the statistics, in order."""
+    """Return names of the statistics, in order."""
     return ("final_size", "duration", *(f"removals_{b + 1}" for b in range(bins)))
 
 

@@ -90,7 +90,7 @@ class Radio(Model):
         return np.concatenate([logs.mean(0), logs.std(0, ddof=1)]), float(components)
 
     def signals(self, theta: npt.ArrayLike, rng: np.random.Generator) -> npt.NDArray[np.complex128]:
-        """The m time signals y (m, points) behind a run."""
+        """Return the m time signals y (m, points) behind a run."""
         return self._signals(self.check(theta), as_generator(rng))[0]
 
     def _signals(self, theta: Array, rng: np.random.Generator) -> tuple[npt.NDArray[np.complex128], int]:
@@ -113,7 +113,7 @@ class Radio(Model):
         return power @ (step * np.arange(self.points)[:, None]) ** np.arange(3) * step
 
     def expected_cost(self, theta: npt.ArrayLike) -> Array:
-        """Mean number of components (n,), m theta_3 t_max plus the overhead, at each row of theta (n, 4)."""
+        """Return mean number of components (n,), m theta_3 t_max plus the overhead, at each row of theta (n, 4)."""
         return self.m * as_rows(theta, dim=4)[:, 2] * self.t_max + self.overhead
 
     def mean_power(self, theta: npt.ArrayLike) -> float:

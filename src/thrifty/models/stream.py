@@ -47,7 +47,7 @@ _WIDTH, _INNER, _HEIGHT = _build_layers()
 
 @kernel
 def seed_state(words: Words) -> State:
-    """A state from three words, twelve steps on, as numpy starts it."""
+    """Make a state from three words, twelve steps on, as numpy starts it."""
     g = (words[0], words[1], words[2], np.uint64(1))
     for _ in range(12):
         _, g = next_word(g)
@@ -65,14 +65,14 @@ def next_word(g: State) -> tuple[np.uint64, State]:
 
 @kernel
 def next_uniform(g: State) -> tuple[float, State]:
-    """A number in [0, 1), a multiple of 2^−53."""
+    """Draw a number in [0, 1), a multiple of 2^−53."""
     bits, g = next_word(g)
     return np.int64(bits >> np.uint64(11)) * 2.0**-53, g  # signed: one instruction makes it a double
 
 
 @kernel
 def next_exponential(g: State) -> tuple[float, State]:
-    """A standard exponential number."""
+    """Draw a standard exponential number."""
     while True:
         bits, g = next_word(g)
         layer = (bits >> np.uint64(3)) & np.uint64(255)
@@ -89,7 +89,7 @@ def next_exponential(g: State) -> tuple[float, State]:
 
 @kernel
 def next_small_gamma(shape: float, g: State) -> tuple[float, int, State]:
-    """A Gamma(shape, 1) number for 0 < shape < 1, and the tries it took (Ahrens and Dieter 1974).
+    """Draw a Gamma(shape, 1) number for 0 < shape < 1, and count its tries (Ahrens and Dieter 1974).
 
     Rejection from x^(shape−1) on [0, 1] and exp(−x) beyond; on average (1 + shape/e) / Γ(1 + shape) tries of two
     uniforms.

@@ -39,7 +39,7 @@ class Balance:
         return np.exp(self.log(np.asarray(cost, dtype=np.float64)))
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         terms = [
             np.log(share) - log_b - penalty.log(cost)
             for penalty, share, log_b in zip(self.penalties, self.shares, self.log_normalisers, strict=True)

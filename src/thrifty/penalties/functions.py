@@ -77,7 +77,7 @@ class Power(_Clipped):
         return self._clip(cost) ** self.k
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         return self.k * np.log(self._clip(cost))
 
     def to_dict(self) -> dict[str, Any]:
@@ -142,7 +142,7 @@ class Custom(_Clipped):
         return np.asarray(self.function(self._clip(cost)), dtype=np.float64)
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         with np.errstate(divide="ignore", invalid="ignore"):  # a proposal refuses what is not positive
             return np.log(self(cost))
 
@@ -167,7 +167,7 @@ class _Levelled:
         return np.exp(self.log(np.asarray(cost, dtype=np.float64)))
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         raise NotImplementedError
 
     @property
@@ -193,7 +193,7 @@ class AtLeast(_Levelled):
     value: float = 1.0
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         inner = self.penalty.log(cost)
         missing = np.isnan(inner)  # the logarithm of a negative h, which the level replaces; a NaN of h stays
         if missing.any() and isinstance(self.penalty, Custom):
@@ -221,7 +221,7 @@ class AtMost(_Levelled):
     value: float
 
     def log(self, cost: Array) -> Array:
-        """Log g(cost)."""
+        """Return log g(cost)."""
         return np.minimum(self.penalty.log(cost), np.log(self.value))
 
     def to_dict(self) -> dict[str, Any]:

@@ -121,16 +121,16 @@ class CostAware:
         return float(np.exp(log_mean_exp(log_c - self._log_g) - log_mean_exp(-self._log_g)))
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Log g(cost(theta)) (n,): log prior over proposal, up to the constant log B."""
+        """Return log g(cost(theta)) (n,): log prior over proposal, up to the constant log B."""
         theta = as_rows(theta, dim=self.prior.dim)
         return self.penalty.log(evaluate_cost(self.cost, theta))
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
-        """Log proposal over prior density (n,), normalised through the estimated B."""
+        """Return log proposal over prior density (n,), normalised through the estimated B."""
         return -self.log_weight(theta) - self.log_normaliser
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Log density (n,), normalised through the estimated B."""
+        """Return log density (n,), normalised through the estimated B."""
         theta = as_rows(theta, dim=self.prior.dim)
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
         inside = out > -np.inf
@@ -221,7 +221,7 @@ class CostAware:
         warn(f"[few-effective-runs] {what}\n  fix: {fix}", stacklevel=4)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, where the cost model has them; the prior is given again on loading."""
+        """Write plain numbers, where the cost model has them; the prior is given again on loading."""
         if not hasattr(self.cost, "to_dict"):
             raise CostError(
                 "the cost is a function and cannot be saved as plain numbers",

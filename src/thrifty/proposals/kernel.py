@@ -31,7 +31,7 @@ from thrifty.weights import covariance, normalise, resample_indices
 ROWS_AT_ONCE = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
 CANDIDATES_PER_TURN = 4_096  # candidates per turn of the rejection loop
 REFERENCE_DRAWS = 2**15  # free draws behind floor and normaliser: relative error of Z below 1 %
-_REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on luck
+_REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on a seed
 MAX_CENTRES = 500  # particles of the mixture; more cost time and change nothing
 MIN_ACCEPTANCE = 1e-5  # acceptance below which drawing would take longer than simulating
 
@@ -76,7 +76,7 @@ class KernelProposal:
     def around(
         cls, prior: Prior, theta: Array, log_weights: Array, *, penalty: Penalty, cost: Cost | None, scale: float = 1.0
     ) -> KernelProposal:
-        """The proposal round weighted particles, with `scale` times their covariance as kernel."""
+        """Make the proposal round weighted particles, with `scale` times their covariance as kernel."""
         spread = scale * covariance(theta, log_weights)
         floor = 1e-8 * np.square(np.ptp(theta, axis=0)).max() + 1e-300  # particles on a line still move off it
         kernel = spread + floor * np.eye(len(spread))
@@ -120,7 +120,7 @@ class KernelProposal:
         return float(share @ costs)
 
     def log_kernel(self, theta: Array) -> Array:
-        """Log K (n,) at theta (n, p)."""
+        """Return log K (n,) at theta (n, p)."""
         inverse = np.linalg.inv(self._root)
         a, b = theta @ inverse.T, self.centres @ inverse.T
         with np.errstate(divide="ignore"):
@@ -136,17 +136,17 @@ class KernelProposal:
         return out + constant
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Log of prior · g / K (n,): exact, up to the constant Z."""
+        """Return log of prior · g / K (n,): exact, up to the constant Z."""
         theta = as_rows(theta, dim=self.prior.dim)
         log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
         return np.asarray(self.prior.log_prob(theta)) + log_g - self.log_kernel(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
-        """Log proposal over prior density (n,), normalised through Z: what `th.Pool` needs."""
+        """Return log proposal over prior density (n,), normalised through Z: what `th.Pool` needs."""
         return -self.log_weight(theta) - self.log_normaliser
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Log density (n,); -inf outside the prior's support."""
+        """Return log density (n,); -inf outside the prior's support."""
         theta = as_rows(theta, dim=self.prior.dim)
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         out = np.full(len(theta), -np.inf)
@@ -184,7 +184,7 @@ class KernelProposal:
         return Draws(theta=theta, log_weights=self.log_weight(theta), names=self.prior.names, proposal=self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, where the cost model has them; the prior is given again on loading."""
+        """Write plain numbers, where the cost model has them; the prior is given again on loading."""
         if self.cost is not None and not hasattr(self.cost, "to_dict"):
             raise CostError(
                 "the cost is a function and cannot be saved as plain numbers",
@@ -203,7 +203,7 @@ class KernelProposal:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
-        """The proposal written by `to_dict`."""
+        """Rebuild the proposal that `to_dict` wrote."""
         from thrifty.costs import cost_from_dict  # scipy: not at import
 
         written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers

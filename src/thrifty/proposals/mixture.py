@@ -113,7 +113,7 @@ class Mixture:
         return len(used) ** 2 / sum(1 / (share * fraction) for share, fraction in used)
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Log balance weight (n,).
+        """Return log balance weight (n,).
 
         Raises:
             WeightError: Under the paper's scheme a weight depends on the component and on the other draws.
@@ -127,11 +127,11 @@ class Mixture:
         return self.balanced.log_weight(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
-        """Log mixture over prior density (n,)."""
+        """Return log mixture over prior density (n,)."""
         return self.balanced.log_ratio(theta)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Log density of the mixture (n,)."""
+        """Return log density of the mixture (n,)."""
         return self.balanced.log_prob(theta)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
@@ -156,7 +156,7 @@ class Mixture:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers of the one proposal that the mixture amounts to."""
+        """Write plain numbers of the one proposal that the mixture amounts to."""
         if self.scheme == "paper":
             self.log_weight(self.prior.sample(1, np.random.default_rng(0)))  # says why not
         return self.balanced.to_dict()

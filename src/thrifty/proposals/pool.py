@@ -13,7 +13,7 @@ from thrifty.priors import as_prior, is_same_prior
 from thrifty.proposals.reference import as_count
 from thrifty.types import Array, Prior, as_rows
 
-MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool's joint weights deserve a word
+MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
 
 
 @runtime_checkable
@@ -66,11 +66,11 @@ class Pool:
         return tuple(count / total for count, _ in self.parts)
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Log prior over pool density (n,)."""
+        """Return log prior over pool density (n,)."""
         return -self.log_ratio(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
-        """Log pool over prior density (n,)."""
+        """Return log pool over prior density (n,)."""
         theta = as_rows(theta, dim=self.prior.dim)
         terms = [
             np.log(share) + self._log_ratio_of(proposal, theta)
@@ -80,7 +80,7 @@ class Pool:
         return np.logaddexp.reduce(terms, axis=0)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Log density of the pool (n,)."""
+        """Return log density of the pool (n,)."""
         theta = as_rows(theta, dim=self.prior.dim)
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
         inside = out > -np.inf
@@ -97,7 +97,7 @@ class Pool:
         return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain numbers, where every part has them."""
+        """Write plain numbers, where every part has them."""
         parts = [{"kind": "prior"} if is_same_prior(p, self.prior) else p.to_dict() for _, p in self.parts]
         return {"kind": "pool", "counts": [count for count, _ in self.parts], "parts": parts}
 

@@ -17,7 +17,7 @@ MORE_REFERENCE_DRAWS = (
     2**20
 )  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
 MAX_RELATIVE_ERROR = 0.01  # relative error of B above which more are drawn
-_REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on luck
+_REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on a seed
 
 
 class Normaliser(NamedTuple):
@@ -40,7 +40,7 @@ def estimate_normaliser(log_g: Array) -> Normaliser:
 
 
 def evaluate_cost(cost: Cost, theta: Array) -> Array:
-    """Cost of each row, checked to be positive and finite (n,)."""
+    """Evaluate the cost of each row (n,), which must be positive and finite."""
     guarded = theta.view()
     guarded.setflags(write=False)  # a cost that works in place must not move the draws
     try:
@@ -78,7 +78,7 @@ def check_callable(cost: Cost) -> None:
 
 
 def draw_reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE_DRAWS, seed: int = _REFERENCE_STREAM) -> Array:
-    """Costs at n prior draws: what floor, gain, efficiency and normalisers are computed from. No simulation."""
+    """Draw n prior parameters and evaluate their costs, for floor, gain, efficiency and normalisers; no simulation."""
     check_callable(cost)
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
     costs = evaluate_cost(cost, theta)
@@ -106,13 +106,13 @@ def draw_enough_reference_costs(prior: Prior, cost: Cost, penalties: Sequence[Pe
 
 
 def log_mean_exp(values: Array) -> float:
-    """Log of the mean of exp(values)."""
+    """Return log of the mean of exp(values)."""
     top = values.max()
     return float(top + np.log(np.mean(np.exp(values - top))))
 
 
 def as_count(n: int) -> int:
-    """A number of draws, or an error."""
+    """Read a number of draws."""
     whole = isinstance(n, int | float | np.integer | np.floating) and not isinstance(n, bool) and np.isfinite(n)
     if not whole or int(n) != n or n < 0:
         raise PenaltyError(f"the number of draws must be a whole number >= 0, got {n!r}", code="bad-setting")

@@ -13,7 +13,7 @@ from thrifty.types import Prior
 
 
 def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None) -> Simulations:
-    """The same runs under another prior, without running anything: weights times new over old prior density.
+    """Weigh the same runs for another prior, without a simulation: weights times new over old prior density.
 
     Args:
         simulations: The runs.
@@ -49,10 +49,10 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     counts = simulations.log_weights > -np.inf  # what an earlier prior excluded stays excluded
     theta = simulations.theta[counts]
     before = np.asarray(old.log_prob(theta[:, columns[0]]), dtype=np.float64)
-    strays = int(np.sum(~(before > -np.inf)))
-    if strays:
+    outside = int(np.sum(~(before > -np.inf)))
+    if outside:
         raise DataError(
-            f"{strays} of {len(theta)} runs with weight lie outside old_prior",
+            f"{outside} of {len(theta)} runs with weight lie outside old_prior",
             code="outside-prior",
             why="the weights cannot restore a prior that excludes their runs",
             fix="pass as old_prior the prior of the campaign, or of the last reweight",
@@ -68,7 +68,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
 
 
 def _match_columns(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
-    """Which column of the runs each parameter of the prior is, by name where both have names of their own."""
+    """Find the column of the runs for each parameter of the prior, by name where both have names."""
     given = tuple(prior.names)
     unnamed = {("theta",), tuple(f"theta_{i + 1}" for i in range(prior.dim))}  # called so when given no names
     if not simulations.names or given == simulations.names or {given, simulations.names} & unnamed:

@@ -231,7 +231,7 @@ class Simulations:
         return float(weights[~self.ok].sum() / weights.sum())
 
     def valid(self) -> Self:
-        """Only the runs that finished with finite output."""
+        """Keep only the runs that finished with finite output."""
         return self if self.ok.all() else self[self.ok]
 
     def pairs(self) -> tuple[Array, Array, Array]:
@@ -246,11 +246,11 @@ class Simulations:
         )
 
     def reweighted(self, log_weights: npt.ArrayLike, proposal: Weighting | None = None) -> Self:
-        """The same runs under other weights."""
+        """Return the same runs with other weights."""
         return replace(self, log_weights=log_weights, proposal=proposal)  # type: ignore[arg-type]
 
     def columns(self) -> Mapping[str, Any]:
-        """Field name to value, in order."""
+        """Return field name -> value, in order."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
