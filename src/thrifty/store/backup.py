@@ -15,21 +15,18 @@ from thrifty.store.rows import Row, checksum_matches
 from thrifty.store.validate import parse_blocks, parse_parts, parse_settings
 
 if TYPE_CHECKING:
+    import sqlite3
     from pathlib import Path
-
-    from thrifty.store.store import Store
 
 BACKUP_NAME = "frozen.json"
 MAX_BACKUP_BYTES = 256 * 2**20
 _COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, part, first, n, mode, admitted"}
 
 
-def write_backup(store: Store) -> None:
+def write_backup(db: sqlite3.Connection, folder: Path) -> None:
     """Write the copy in one atomic step."""
-    tables = {
-        name: store.db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()
-    }
-    path = store.folder / BACKUP_NAME
+    tables = {name: db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()}
+    path = folder / BACKUP_NAME
     temporary = path.with_suffix(".tmp")
     try:
         temporary.unlink(missing_ok=True)  # left by a killed driver, or a link that somebody made

@@ -137,7 +137,7 @@ def _salvage(folder: Path) -> None:
     store = Store.open(folder)
     for block, last in highest.items():
         store.admit_through(last, blocks={block})  # what has a result was admitted
-    write_backup(store)
+    write_backup(store.db, store.folder)
     store.close()
 
 

@@ -74,7 +74,7 @@ class Store:
                 store.db.execute(f"PRAGMA user_version = {FORMAT}")
                 for key, value in {**settings, "format": FORMAT, "thrifty": __version__}.items():
                     store._put(key, value)
-            write_backup(store)
+            write_backup(store.db, store.folder)
         return store
 
     @classmethod
@@ -127,7 +127,7 @@ class Store:
                 yield
             finally:
                 self._in_transaction = False
-        write_backup(self)
+        write_backup(self.db, self.folder)
 
     def _put(self, key: str, value: Any) -> None:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))

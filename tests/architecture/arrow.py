@@ -1,0 +1,130 @@
+"""Which part of thrifty may import which: the import arrow, for every part, imports inside functions included.
+
+`docs/figures/architecture.png` is drawn from this table (`python tools/architecture_picture.py`).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import thrifty
+
+SOURCE = Path(thrifty.__file__).parent
+
+_BASE = {"types", "errors"}
+_MATHS = _BASE | {"weights", "penalties", "priors", "costs"}
+_DRAWS = _MATHS | {"tables", "proposals"}
+_FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
+_STUDY = _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "metrics", "plots", "report"}
+
+# part -> other parts that it may import; every part of src/thrifty has a row
+ARROW: dict[str, set[str]] = {
+    "version": set(),
+    "errors": set(),
+    "types": {"errors"},
+    "weights": _BASE,
+    "closed_form": _BASE,
+    "penalties": _BASE,
+    "priors": _BASE,
+    "costs": _BASE | {"weights"},
+    "metrics": _BASE | {"weights"},
+    "plots": _BASE | {"weights", "priors", "metrics", "tables", "tradeoff"},
+    "tables": _BASE | {"weights", "priors"},
+    "proposals": _MATHS | {"tables"},
+    "tradeoff": _DRAWS,
+    "prior_recovery": _DRAWS,
+    "models": _BASE | {"priors", "tables"},
+    "runner": _BASE | {"weights"},
+    "store": _BASE | {"runner", "version"},
+    "campaign": _DRAWS | _FOLDER,
+    "inference": _DRAWS | {"metrics", "version"},
+    "distances": {"inference"},
+    "likelihoods": {"inference"},
+    "diagnostics": _DRAWS | {"metrics", "inference", "plots"},
+    "report": _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "plots"},
+    "study": _STUDY | {"models"},
+    "sequential": _STUDY | {"study"},
+    "cli": (_STUDY | {"study", "sequential", "models"}) - {"metrics"},
+    "__main__": {"cli"},
+    "__init__": {"prior_recovery", "tradeoff"},
+}
+
+# narrower rules inside the table: module or folder -> modules or folders that it may not import
+NARROW: dict[str, set[str]] = {
+    "store": {"runner.engines", "runner.loop", "runner.schedule", "runner.simulator", "runner.progress"},
+    "runner.engines.process_tree": {"runner.loop"},
+}
+
+
+def read_imports(path: Path) -> Iterator[str]:
+    """Every thrifty module that a file imports, anywhere in it, without the leading `thrifty.`."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "thrifty":
+            parent = node.module.removeprefix("thrifty").removeprefix(".")
+            for name in node.names:
+                yield f"{parent}.{name.name}".removeprefix(".")
+        elif isinstance(node, ast.Import):
+            for name in node.names:
+                if name.name.startswith("thrifty."):
+                    yield name.name.removeprefix("thrifty.")
+
+
+def name_of(path: Path, source: Path) -> str:
+    """Dotted name of a file below src/thrifty; a folder for its `__init__.py`."""
+    parts = path.relative_to(source).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
+
+
+def find_violations(source: Path = SOURCE) -> list[str]:
+    """Imports against the arrow, one line each."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        module = name_of(path, source)
+        part = module.split(".")[0]
+        for target in read_imports(path):
+            other = target.split(".")[0]
+            if other != part and other in ARROW and other not in ARROW.get(part, set()):
+                found.append(f"{module} imports {target}")
+            for inside, forbidden in NARROW.items():
+                if _is_below(module, inside) and any(_is_below(target, name) for name in forbidden):
+                    found.append(f"{module} imports {target}")
+    return found
+
+
+def _is_below(module: str, folder: str) -> bool:
+    return module == folder or module.startswith(folder + ".")
+
+
+def build_graph(source: Path = SOURCE) -> dict[str, set[str]]:
+    """Module -> modules that it imports; a name imported from a package counts as an import of the package."""
+    modules = {name_of(path, source): path for path in source.rglob("*.py")}
+
+    def owner(target: str) -> str:
+        while target not in modules and "." in target:
+            target = target.rpartition(".")[0]
+        return target
+
+    return {
+        name: {owner(target) for target in read_imports(path) if owner(target) in modules} - {name}
+        for name, path in modules.items()
+    }
+
+
+def find_cycle(graph: dict[str, set[str]]) -> list[str]:
+    """One cycle of the graph as a list of modules, or an empty list."""
+    done: set[str] = set()
+
+    def walk(name: str, trail: list[str]) -> list[str]:
+        if name in trail:
+            return [*trail[trail.index(name) :], name]
+        if name in done:
+            return []
+        for other in sorted(graph.get(name, ())):
+            if cycle := walk(other, [*trail, name]):
+                return cycle
+        done.add(name)
+        return []
+
+    return next((cycle for name in sorted(graph) if (cycle := walk(name, []))), [])
