@@ -14,7 +14,11 @@ from thrifty import (
     plots as plots,
 )
 from thrifty.campaign.campaign import Campaign as Campaign
+from thrifty.campaign.failures import FailureMap as FailureMap
+from thrifty.campaign.plan import Plan as Plan
+from thrifty.campaign.quote import Quote as Quote
 from thrifty.campaign.simulate import simulate as simulate
+from thrifty.campaign.status import Status as Status
 from thrifty.costs import (
     FittedCost as FittedCost,
     GaussianProcess as GaussianProcess,
@@ -70,7 +74,7 @@ from thrifty.sequential.smc_abc import SMCABC as SMCABC
 from thrifty.study.study import Study as Study, infer as infer
 from thrifty.tables.draws import Draws as Draws
 from thrifty.tables.reweight import reweight as reweight
-from thrifty.tables.simulations import Simulations as Simulations
+from thrifty.tables.simulations import Simulations as Simulations, table_hash as table_hash
 from thrifty.tradeoff import Tradeoff as Tradeoff, tradeoff as tradeoff
 from thrifty.types import Output as Output
 from thrifty.version import __version__ as __version__
