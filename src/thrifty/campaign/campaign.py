@@ -277,7 +277,7 @@ class Campaign:
     def status(self) -> Status:
         """Return the state of the campaign; safe at any time, also while another process runs it.
 
-        Outputs are not read, so that this takes seconds at a million runs. Checked are the checksums of settings,
+        Outputs are not read. Checked are the checksums of settings,
         proposals and blocks, and that all values can be meant; `simulations()` and `verify()` test the checksum of
         every draw and every run.
         """
