@@ -114,10 +114,12 @@ class Settings:
         """The folder that paths in the file are relative to."""
         return self.path.parent
 
-    def planned(self) -> dict[str, Any]:
-        """Return the arguments of `Campaign.plan` that say where draws come from."""
-        mixture = self.plan.mixture
-        return {"penalty": self.plan.penalty, "mixture": mixture if mixture is not False else None}
+    def plan_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `Campaign.plan` and `Campaign.quote`."""
+        plan = self.plan
+        budget, cap = (plan.budget or None, None) if plan.n is None else (None, plan.budget or None)
+        mixture = plan.mixture if plan.mixture is not False else None
+        return {"n": plan.n, "budget": budget, "cap": cap, "penalty": plan.penalty, "mixture": mixture}
 
 
 def read_simulator(values: dict[str, Any], problems: Problems) -> SimulatorSettings:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import tomllib
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ class Target:
         return campaign
 
 
-def configured(folder: Path | None, config: Path | None) -> Target:
+def find_target(folder: Path | None, config: Path | None) -> Target:
     """Find the target of a command that runs the simulator; only the user's own file names it."""
     if folder is not None and folder.is_file():
         raise ConfigError(
@@ -67,21 +68,21 @@ def configured(folder: Path | None, config: Path | None) -> Target:
         )
     settings = read_config(config if config is not None else Path(NAME))
     chosen = folder if folder is not None else settings.run.folder
-    FOLDER.set(shown(chosen))
+    FOLDER.set(relative_path(chosen))
     return Target(settings, chosen)
 
 
-def existing(folder: Path | None, config: Path | None = None) -> Path:
+def find_folder(folder: Path | None, config: Path | None = None) -> Path:
     """Find the folder of a command that only reads: it must exist, and no code from it is executed."""
     chosen = folder if folder is not None else _read_folder(config)
-    FOLDER.set(shown(chosen))
+    FOLDER.set(relative_path(chosen))
     if chosen.is_file():
         raise ConfigError(f"{chosen} is a file, a run folder was expected", code="no-campaign")
     if not (chosen / STORE).exists() and not (chosen / COPY).is_file():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
-        meant = did_you_mean(shown(chosen), [shown(chosen.parent / name) for name in near])
-        fix = "check the spelling" if meant else f"thrifty run {shown(chosen)} makes one"
-        what = f"no run at {shown(chosen)}.{meant}"
+        meant = did_you_mean(relative_path(chosen), [relative_path(chosen.parent / name) for name in near])
+        fix = "check the spelling" if meant else f"thrifty run {relative_path(chosen)} makes one"
+        what = f"no run at {relative_path(chosen)}.{meant}"
         error = CampaignError(what, code="no-campaign", why="nothing was created", fix=fix)
         error.exit_code = 2  # a mistyped name is a usage error
         raise error
@@ -106,7 +107,7 @@ def _read_folder(config: Path | None) -> Path:
         return read_config(path).run.folder  # says what is wrong with it
 
 
-def shown(folder: Path) -> str:
+def relative_path(folder: Path) -> str:
     """Return a path relative to the current folder, as a user would type it."""
     try:
         near = os.path.relpath(folder)
@@ -120,7 +121,7 @@ def _check_free(folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if not names & {STORE, COPY} and names - {"lock"}:
         raise ConfigError(
-            f"{shown(folder)} exists and holds other files, but no campaign",
+            f"{relative_path(folder)} exists and holds other files, but no campaign",
             code="already-exists",
             why="a campaign needs a folder of its own",
             fix="name a new folder: thrifty run runs/first",
@@ -146,9 +147,8 @@ class Session:
     screen: Screen
     new: bool  # made by this call
     made: Path  # the outermost folder that this call makes
-    add_penalty: bool = False  # whether a changed penalty may add runs of its own
 
-    def driving(self) -> dict[str, Any]:
+    def run_arguments(self) -> dict[str, Any]:
         """Return the arguments that `Campaign.pilot` and `Campaign.run` share."""
         return {
             "engine": make_engine(self.run),
@@ -158,7 +158,7 @@ class Session:
         }
 
 
-def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed: bool) -> Session:
+def open_session(target: Target, screen: Screen, *, workers: int | None, accept_changed: bool) -> Session:
     """Load the simulator, and make or open the campaign."""
     run = target.settings.run if workers is None else replace(target.settings.run, workers=workers)
     make_engine(run)  # reports a wrong number or a missing library before anything is made
@@ -171,18 +171,15 @@ def begin(target: Target, screen: Screen, *, workers: int | None, accept_changed
 
 
 def _check_unchanged(folder: Path, simulator: Any) -> None:
-    """Refuse a simulator that changed since the first run, before anything is planned for it."""
+    """Reject a simulator that changed since the first run, before anything is planned for it."""
     from thrifty.campaign.fingerprint import differences, fingerprint
     from thrifty.store.store import Store
 
-    store = Store.open(folder, readonly=True)
-    try:
+    with closing(Store.open(folder, readonly=True)) as store:
         changed = differences(store.settings()["simulator"], fingerprint(simulator)) if store.has_runs() else []
-    finally:
-        store.close()
     if changed:
         raise CampaignError(
-            f"the simulator changed since {shown(folder)} began: {'; '.join(changed[:5])}",
+            f"the simulator changed since {relative_path(folder)} began: {'; '.join(changed[:5])}",
             code="simulator-changed",
             why="mixing versions mixes models",
         )
@@ -209,7 +206,7 @@ def make_engine(run: RunSettings) -> Any:
     return Processes(run.workers)
 
 
-def pilot(session: Session) -> None:
+def run_pilot(session: Session) -> None:
     """Run the missing pilot; if a first pilot fails completely, remove the folder again."""
     campaign, wanted = session.campaign, session.target.settings.plan.pilot
     status = campaign.status()
@@ -217,7 +214,7 @@ def pilot(session: Session) -> None:
         return
     session.screen.step("pilot", f"{wanted} timed runs from the prior")
     try:
-        campaign.pilot(wanted, **session.driving())
+        campaign.pilot(wanted, **session.run_arguments())
     except SimulatorError as error:
         if session.new and error.code in ("simulator-failed", "constant-output"):  # the new folder holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
@@ -225,11 +222,11 @@ def pilot(session: Session) -> None:
         raise
 
 
-def check_campaign(campaign: Campaign, *, allow_incomplete: bool, why: str = "") -> None:
+def check_has_runs(campaign: Campaign, *, allow_incomplete: bool, why: str = "") -> None:
     """Reject a campaign that has only pilots, which only measure what a run costs."""
     now = campaign.status()
     if now.planned <= now.pilots and not allow_incomplete:
-        what = f"{shown(campaign.folder)} has {now.done:,} pilots and no campaign runs"
+        what = f"{relative_path(campaign.folder)} has {now.done:,} pilots and no campaign runs"
         error = CampaignError(what, code="no-runs-yet", why=why)
         error.exit_code = 2
         raise error
@@ -239,11 +236,6 @@ def check_workers(workers: int | None) -> None:
     """Reject a number of workers below one, before anything else is read."""
     if workers is not None and workers < 1:
         raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
-
-
-def next_run(folder: Path) -> str:
-    """Return the command that continues the campaign."""
-    return f"thrifty run {shown(folder)}"
 
 
 def read_observed(path: Path) -> Array:

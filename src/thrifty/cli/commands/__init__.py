@@ -1,1 +1,34 @@
-"""The commands, one per file; each returns its exit code."""
+"""The commands, one per file; each returns its exit code. Here are the options that several of them share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Folder = Annotated[
+    Path | None, typer.Argument(help="The run folder; by default the one in thrifty.toml.", show_default=False)
+]
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", "-c", help="The configuration; by default thrifty.toml in this folder.", show_default=False
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only data and errors.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", "-w", help="Local worker processes, instead of [run] workers.", show_default=False),
+]
+Changed = Annotated[
+    bool,
+    typer.Option(
+        "--accept-changed-simulator", help="Continue although the simulator's code has changed; this is recorded."
+    ),
+]
+AllowIncomplete = Annotated[
+    bool, typer.Option("--allow-incomplete", help="Use the finished runs although some are missing.")
+]
+MaxFailed = Annotated[float, typer.Option(help="Largest share of prior mass that may have failed.", min=0.0, max=1.0)]

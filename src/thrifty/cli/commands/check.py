@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thrifty.cli.options import Config, Json, Quiet
+from thrifty.cli.commands import Config, Json, Quiet
 from thrifty.cli.output import Screen
 from thrifty.errors import SimulatorError
 

@@ -8,20 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from thrifty.cli.options import Config, Folder, Json, Quiet
+from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
 from thrifty.cli.output import Screen
 from thrifty.errors import ConfigError
 
-
-class Format(StrEnum):
-    """Kinds of file."""
-
-    npz = "npz"
-    csv = "csv"
-    parquet = "parquet"
-    sbi = "sbi"
-
-
+Format = StrEnum("Format", ["npz", "csv", "parquet", "sbi"])
 _NOTES = {
     "npz": 'read it: thrifty.Simulations.from_npz("{path}"), or numpy.load',
     "csv": "weights are in log_weight: without them the parameters follow the cheap proposal, not your prior",
@@ -36,10 +27,8 @@ def export(
     to: Annotated[Format, typer.Option("--to", "-t", help="npz, csv, parquet, or sbi (torch tensors).")] = Format.npz,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The file to write.", show_default=False)] = None,
     config: Config = None,
-    allow_incomplete: Annotated[
-        bool, typer.Option("--allow-incomplete", help="Write the table although runs are missing.")
-    ] = False,
-    max_failed: Annotated[float, typer.Option(help="Largest share of prior mass that may have failed.")] = 0.01,
+    allow_incomplete: AllowIncomplete = False,
+    max_failed: MaxFailed = 0.01,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     quiet: Quiet = False,
     json: Json = False,
@@ -49,17 +38,17 @@ def export(
     Theta, x, weights, cost and status in one file. Executes no code from the folder.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.project import check_campaign, existing, shown
+    from thrifty.cli.project import check_has_runs, find_folder, relative_path
 
     screen = Screen(quiet, json)
-    place, kind = existing(folder, config), to.value
+    place, kind = find_folder(folder, config), str(to)
     path = out if out is not None else Path(f"{place.resolve().name}.{'pt' if kind == 'sbi' else kind}")
     if path.exists() and not force:
         raise ConfigError(
             f"{path} exists already", code="already-exists", why="nothing is overwritten", fix="--force, or --out FILE"
         )
     campaign = Campaign.open(place)
-    check_campaign(
+    check_has_runs(
         campaign,
         allow_incomplete=allow_incomplete,
         why="pilots only measure what a run costs; --allow-incomplete writes them",
@@ -78,7 +67,7 @@ def export(
     screen.data(f"{path}: {len(simulations):,} runs, {path.stat().st_size / 2**20:,.2f} MB")
     screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": kind})
     screen.say(_NOTES[kind].format(path=path))
-    screen.next(f"thrifty infer {shown(place)} --observed observed.csv")
+    screen.next(f"thrifty infer {relative_path(place)} --observed observed.csv")
     return 0
 
 

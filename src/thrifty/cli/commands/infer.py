@@ -1,4 +1,4 @@
-"""`thrifty infer`: a method of the library on the table of a folder, its checks, and a result kept beside the runs."""
+"""`thrifty infer`: fit a method to the table of a run folder, check the posterior, and keep the result there."""
 
 from __future__ import annotations
 
@@ -9,90 +9,85 @@ from typing import Annotated, Any
 
 import typer
 
-from thrifty.cli.options import Config, Folder, Json, Quiet
+from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError, DataError, ThriftyError
 
-CALLS = 300  # posteriors that the diagnosis draws from
-ACCEPTED = 100  # runs at least that ABC keeps: fewer are no posterior
-PATIENCE = 5.0  # minutes: networks take seconds, a Markov chain for each of 300 data sets may take hours
+CHECKED_POSTERIORS = 300  # that the diagnosis draws from
+MIN_ACCEPTED = 100  # runs that ABC keeps: fewer describe no posterior
+MAX_CHECK_MINUTES = 5.0  # networks take seconds, a Markov chain for each of 300 data sets may take hours
 
 
-class Method(StrEnum):
-    """The methods by name; the library takes them as objects."""
-
-    npe = "npe"
-    nle = "nle"
-    nre = "nre"
-    abc = "abc"
-    synthetic = "synthetic"
-    scoring = "scoring"
+# the names of the methods; the library takes the methods as objects
+Method = StrEnum("Method", ["npe", "nle", "nre", "abc", "synthetic", "scoring"])
 
 
 def infer(
     folder: Folder = None,
     *,
     observed: Annotated[
-        Path | None, typer.Option("--observed", "-o", help="csv, json or npy.", show_default=False)
+        Path | None, typer.Option("--observed", "-o", help="Your data: csv, json or npy.", show_default=False)
     ] = None,
-    method: Annotated[Method | None, typer.Option("--method", "-m", show_default=False)] = None,
+    method: Annotated[
+        Method | None, typer.Option("--method", "-m", help="Instead of [infer] method.", show_default=False)
+    ] = None,
     config: Config = None,
-    name: Annotated[str, typer.Option(help="Name of the result; the method's by default.", show_default=False)] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the result; by default the name of the method.", show_default=False)
+    ] = "",
     seed: Annotated[int, typer.Option(help="Seed of training and draws.", min=0)] = 0,
-    max_failed: Annotated[
-        float, typer.Option(help="Share of prior mass that may have failed.", min=0.0, max=1.0)
-    ] = 0.01,
-    allow_incomplete: Annotated[bool, typer.Option("--allow-incomplete", help="Although runs are missing.")] = False,
-    all_checks: Annotated[bool, typer.Option("--all-checks", help="The diagnosis, however long it takes.")] = False,
-    no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the diagnosis.")] = False,
+    max_failed: MaxFailed = 0.01,
+    allow_incomplete: AllowIncomplete = False,
+    all_checks: Annotated[bool, typer.Option("--all-checks", help="Run the checks even if they take hours.")] = False,
+    no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the checks.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Find the parameters behind an observation.
 
-    Executes nothing of the folder. Exit code 4 when the checks say that the answer should not be trusted.
+    Executes no code from the folder. Exit code 4 if the checks say that the posterior should not be trusted.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.output import Screen
-    from thrifty.cli.project import check_campaign, existing, shown
+    from thrifty.cli.project import check_has_runs, find_folder, relative_path
     from thrifty.report.results import check_name
 
     screen = Screen(quiet, json)
-    place = existing(folder, config)
-    settings = _settings(config)
+    place = find_folder(folder, config)
+    settings = _read_settings(config)
     if name:
         check_name(name)
-    x_o, label = _observation(observed, settings), method.value if method else settings.get("method", "npe")
+    x_o, label = _read_observation(observed, settings), str(method) if method else settings.get("method", "npe")
     campaign = Campaign.open(place)
-    check_campaign(campaign, allow_incomplete=allow_incomplete)
-    _check_kept(place, name or label, x_o)
+    check_has_runs(campaign, allow_incomplete=allow_incomplete)
+    _check_not_kept(place, name or label, x_o)
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     _check_observation(x_o, simulations)
-    chosen = _method(label, campaign.prior, settings, runs=int(simulations.ok.sum()))
+    chosen = _make_method(label, campaign.prior, settings, runs=int(simulations.ok.sum()))
     screen.step(label, f"fitting {len(simulations):,} runs")
-    study = _fitted(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
+    study = _fit(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
-    checked = None if no_checks else _checked(study, screen, patient=all_checks)
+    checked = None if no_checks else _run_checks(study, screen, patient=all_checks)
     result = study.save(name=name)
     _show(screen, study, checked=bool(checked))
-    code = _code(study, checked)
+    code = _exit_code(study, checked)
     screen.result(_as_dict(study, result, exit_code=code))
-    screen.say(f"kept in {shown(place)}/infer/{result.name}")
-    screen.next(f"thrifty report {shown(place)}")
+    screen.say(f"kept in {relative_path(place)}/infer/{result.name}")
+    screen.next(f"thrifty report {relative_path(place)}")
     return code
 
 
-def _code(study: Any, checked: bool | None) -> int:
-    """4 where the report would say no: checks failed or could not be made, or too much prior mass failed."""
+def _exit_code(study: Any, checked: bool | None) -> int:
+    """Return 4 where the report advises against trust: checks failed or impossible, or too much prior mass failed."""
     from thrifty.campaign.weighting import MAX_FAILED_MASS
 
     doubtful = checked is False or (checked and study.diagnosis.verdict == "do not trust")
     return 4 if doubtful or study.simulations.failed_mass > MAX_FAILED_MASS else 0
 
 
-def _check_kept(place: Path, name: str, x_o: Any) -> None:
-    """A result of another observation is not overwritten."""
+def _check_not_kept(place: Path, name: str, x_o: Any) -> None:
+    """Reject a name that belongs to a result of another observation: nothing is overwritten."""
     import numpy as np
 
-    from thrifty.errors import ConfigError
     from thrifty.report.results import read_results
 
     for kept in read_results(place):
@@ -105,32 +100,30 @@ def _check_kept(place: Path, name: str, x_o: Any) -> None:
             )
 
 
-def _checked(study: Any, screen: Any, *, patient: bool) -> bool | None:
-    """Make the checks: True when made, None when left out for their length, False when they cannot be made.
+def _run_checks(study: Any, screen: Any, *, patient: bool) -> bool | None:
+    """Run the checks: True when done, None when left out because they take too long, False when impossible.
 
-    The fit is kept all the same.
+    The fit is kept in all cases.
     """
-    from thrifty.errors import ThriftyError
-
     began = time.monotonic()
     study.posterior.sample(100, study.x_o, seed=study.seed)
-    minutes = CALLS * (time.monotonic() - began) / 60
-    if minutes > PATIENCE and not patient:
+    minutes = CHECKED_POSTERIORS * (time.monotonic() - began) / 60
+    if minutes > MAX_CHECK_MINUTES and not patient:
         screen.say(
-            f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks makes them"
+            f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks runs them"
         )
         return None
     screen.step("checks", "calibration, weights, reach" + (f" (about {minutes:.0f} minutes)" if minutes > 1 else ""))
     try:
         _ = study.diagnosis
     except ThriftyError as error:
-        screen.say(f"warning: the checks could not be made: {error.what}")
+        screen.say(f"warning: the checks are not possible: {error.what}")
         return False
     return True
 
 
-def _settings(config: Path | None) -> dict[str, Any]:
-    """`[infer]` of the user's configuration, when there is one here; its mistakes count."""
+def _read_settings(config: Path | None) -> dict[str, Any]:
+    """Read `[infer]` of the user's configuration, if there is one here; its mistakes are errors."""
     from thrifty.cli.config import NAME, read_config
 
     path = config if config is not None else Path(NAME)
@@ -140,9 +133,8 @@ def _settings(config: Path | None) -> dict[str, Any]:
     return {key: value for key, value in vars(found).items() if value is not None}
 
 
-def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
+def _read_observation(observed: Path | None, settings: dict[str, Any]) -> Any:
     from thrifty.cli.project import read_observed
-    from thrifty.errors import DataError
 
     path = observed if observed is not None else settings.get("observed")
     if path is None:
@@ -154,13 +146,13 @@ def _observation(observed: Path | None, settings: dict[str, Any]) -> Any:
     return read_observed(path)
 
 
-def _method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> Any:
+def _make_method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> Any:
     import thrifty as th
 
     if label == "abc":
         own = {key: settings[key] for key in ("quantile", "epsilon", "adjust") if key in settings}
-        if not {"quantile", "epsilon"} & set(own):  # a hundredth, but never so few that they are no posterior
-            own["n_accept"] = min(max(ACCEPTED, runs // 100), runs)
+        if not {"quantile", "epsilon"} & set(own):  # one percent, but not too few for a posterior
+            own["n_accept"] = min(max(MIN_ACCEPTED, runs // 100), runs)
         return th.ABC(prior, **own)
     made = {
         "npe": lambda: th.NPE(prior), "nle": lambda: th.NLE(prior), "nre": lambda: th.NRE(prior),
@@ -170,14 +162,14 @@ def _method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> A
 
 
 def _check_observation(x_o: Any, simulations: Any) -> None:
-    """The wrong length is said before training, not after."""
+    """Reject data of the wrong length before training, not after."""
     from thrifty.inference.checks import read_observations
 
     event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
     read_observations(x_o, event)
 
 
-def _fitted(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: str, seed: int) -> Any:
+def _fit(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: str, seed: int) -> Any:
     from thrifty.study.study import Study
 
     began = time.monotonic()

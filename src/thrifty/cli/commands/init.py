@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from thrifty.cli.options import Quiet
+from thrifty.cli.commands import Quiet
 from thrifty.cli.output import Screen
 from thrifty.errors import ConfigError
 
@@ -25,14 +25,7 @@ _EXAMPLES = {
     "gamma": ("Gamma", 2000, "draws"),
     "radio": ("Radio", 1000, "arrivals"),
 }
-
-
-class Example(StrEnum):
-    """Models of the paper."""
-
-    sir = "sir"
-    gamma = "gamma"
-    radio = "radio"
+Example = StrEnum("Example", list(_EXAMPLES))
 
 
 def init(

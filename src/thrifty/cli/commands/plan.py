@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from thrifty.cli.options import Changed, Config, Folder, Json, Quiet, Workers
+from thrifty.cli.commands import Changed, Config, Folder, Json, Quiet, Workers
+from thrifty.cli.output import Screen
 
 
 def plan(
@@ -14,24 +15,19 @@ def plan(
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Time a pilot and show a quote for every penalty; commits nothing.
+    """Show a quote for every penalty; commits nothing.
 
-    Fits the cost and tests the weights. Change thrifty.toml and plan again as often as you like; thrifty run commits
-    the plan and does the runs.
+    Times a pilot, fits the cost and tests the weights. Change thrifty.toml and plan again as often as you like; thrifty
+    run commits the plan and does the runs.
     """
-    from thrifty.cli.output import Screen
-    from thrifty.cli.project import begin, check_workers, configured, next_run, pilot
+    from thrifty.cli.project import check_workers, find_target, open_session, relative_path, run_pilot
 
     screen = Screen(quiet, json)
     check_workers(workers)
-    target = configured(folder, config)
-    session = begin(target, screen, workers=workers, accept_changed=accept_changed_simulator)
-    pilot(session)
-    plan = target.settings.plan
-    budget, cap = (plan.budget or None, None) if plan.n is None else (None, plan.budget or None)
-    quote = session.campaign.quote(
-        plan.n, budget=budget, cap=cap, **target.settings.planned(), workers=session.run.workers
-    )
+    target = find_target(folder, config)
+    session = open_session(target, screen, workers=workers, accept_changed=accept_changed_simulator)
+    run_pilot(session)
+    quote = session.campaign.quote(**target.settings.plan_arguments(), workers=session.run.workers)
     for label, text in quote.facts():
         screen.step(label, text)
     screen.say()
@@ -39,5 +35,5 @@ def plan(
     screen.say(quote.advice())
     screen.say(quote.total_text())
     screen.result(quote.as_dict())
-    screen.next(next_run(target.folder))
+    screen.next(f"thrifty run {relative_path(target.folder)}")
     return 0

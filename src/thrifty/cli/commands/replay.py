@@ -1,51 +1,52 @@
-"""`thrifty replay INDEX`: one run again, with the parameters and the seed it had; under the debugger if asked."""
+"""`thrifty replay INDEX`: repeat one run with its parameters and seed; with --debug, in the debugger."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thrifty.cli.options import Config, Json, Quiet
+from thrifty.cli.commands import Config, Folder, Json, Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError, DamagedStoreError
+
+if TYPE_CHECKING:
+    from thrifty.cli.config_tables import Settings
 
 
 def replay(
     index: Annotated[int, typer.Argument(help="Number of the run, as in messages and exports.", min=0)],
-    folder: Annotated[str, typer.Argument(help="The run folder; the one of thrifty.toml when left out.")] = "",
+    folder: Folder = None,
     *,
     config: Config = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Under pdb, stopped at its first line.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Run it in pdb, stopped at its first line.")] = False,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
-    """Do one run again and compare.
+    """Repeat one run and compare.
 
-    In this process, with the parameters and the seed it had; nothing is written. Exit code 5 when it fails, or gives
-    other numbers than were recorded.
+    In this process, with its parameters and its seed; nothing is written. Exit code 5 if it fails, or gives other
+    numbers than those recorded.
     """
-    import sys
-    from pathlib import Path
-
-    from thrifty.cli.output import Screen
-    from thrifty.cli.project import configured, existing, shown
+    from thrifty.cli.project import find_folder, find_target, relative_path
     from thrifty.cli.simulator_loading import load_simulator
-    from thrifty.errors import ConfigError
 
     screen = Screen(quiet, json)
-    place = existing(Path(folder) if folder else None, config)
-    target = configured(place, config)
-    theta, recorded = _recorded(place, index, dim=target.settings.prior.dim)
+    place = find_folder(folder, config)
+    target = find_target(place, config)
+    theta, recorded = _read_recorded(place, index, dim=target.settings.prior.dim)
     if debug and not sys.stdin.isatty():
-        raise ConfigError(
-            "--debug needs a terminal", code="bad-command-line", fix="leave it out, or run it in a terminal"
-        )
+        fix = "leave it out, or run it in a terminal"
+        raise ConfigError("--debug needs a terminal", code="bad-command-line", fix=fix)
     simulator = load_simulator(target.settings)
-    screen.step(
-        "theta", ", ".join(f"{n} = {v!r}" for n, v in zip(target.settings.prior.names, theta.tolist(), strict=True))
-    )
-    again = _again(simulator, target.settings, index, theta, debug=debug)
+    named = zip(target.settings.prior.names, theta.tolist(), strict=True)
+    screen.step("theta", ", ".join(f"{name} = {value!r}" for name, value in named))
+    again = _repeat(simulator, target.settings, index, theta, debug=debug)
     same = _compare(screen, recorded, again)
-    why = "" if same is not False else _why(place, target.settings, simulator)
+    why = "" if same is not False else _explain_difference(place, target.settings, simulator)
     if why:
         screen.data(f"why       {why}")
     screen.result({
@@ -53,50 +54,40 @@ def replay(
         "error": again.error, "recorded": None if recorded is None else recorded.status, "same": same,
         "why": why,
     })  # fmt: skip
-    screen.next(f"thrifty status {shown(place)}")
+    screen.next(f"thrifty status {relative_path(place)}")
     return 0 if again.status == "ok" and same is not False else 5
 
 
-def _why(place: Any, settings: Any, simulator: Any) -> str:
-    """Why the same index may give other numbers than it did, most likely first."""
+def _explain_difference(place: Path, settings: Settings, simulator: Any) -> str:
+    """Say why the same index may give other numbers than before, most likely first."""
     from thrifty.campaign.fingerprint import differences, fingerprint
     from thrifty.store.store import Store
 
-    store = Store.open(place, readonly=True)
-    try:
+    with closing(Store.open(place, readonly=True)) as store:
         stored = store.settings()
-    finally:
-        store.close()
     now = {"seed": settings.plan.seed, "m": settings.simulator.realisations}
     reasons = [
         f"{key} was {stored[key]}, thrifty.toml says {value}" for key, value in now.items() if stored[key] != value
     ]
-    reasons += (
-        [f"the simulator changed since: {'; '.join(changed[:5])}"]
-        if (changed := differences(stored["simulator"], fingerprint(simulator)))
-        else []
-    )
+    if changed := differences(stored["simulator"], fingerprint(simulator)):
+        reasons.append(f"the simulator changed since: {'; '.join(changed[:5])}")
     if not reasons and not stored.get("deterministic", True):
         reasons = ["the simulator ignores its seed: one index gave two answers before"]
     return "; ".join(reasons) or (
-        "simulator, seed and settings are the same: randomness other than the rng passed in, a file it reads, or other"
-        " versions of its libraries"
+        "simulator, seed and settings are the same: other randomness than the rng passed in, a file that it reads, or"
+        " other versions of its libraries"
     )
 
 
-def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
-    """The planned parameters of an index, and its run where there is one."""
-    from thrifty.errors import ConfigError, DamagedStoreError
+def _read_recorded(place: Path, index: int, *, dim: int) -> tuple[Any, Any]:
+    """Read the planned parameters of an index, and its run if it is done."""
     from thrifty.store.rows import read_outcome, read_theta
     from thrifty.store.store import Store
 
-    store = Store.open(place, readonly=True)
-    try:
+    with closing(Store.open(place, readonly=True)) as store:
         rows = [row for row in store.plan_rows() if row[0] == index]
         runs = [row for row in store.run_rows() if row[0] == index]
         planned = sum(block.n for block in store.blocks())
-    finally:
-        store.close()
     if not rows:
         raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="bad-command-line")
     theta = read_theta(rows[0], dim)
@@ -105,7 +96,7 @@ def _recorded(place: Any, index: int, *, dim: int) -> tuple[Any, Any]:
     return theta, read_outcome(runs[0]) if runs else None
 
 
-def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool) -> Any:
+def _repeat(simulator: Any, settings: Settings, index: int, theta: Any, *, debug: bool) -> Any:
     from thrifty.runner.run_one import Runner
     from thrifty.runner.task import Job, Task
 
@@ -113,22 +104,22 @@ def _again(simulator: Any, settings: Any, index: int, theta: Any, *, debug: bool
     runner = Runner.of(job)
     if not debug:
         return runner.run(Task(index, theta))
-    return _debugger(simulator).runcall(runner.run, Task(index, theta))
+    return _make_debugger(simulator).runcall(runner.run, Task(index, theta))
 
 
-def _debugger(simulator: Any) -> Any:
-    """A debugger that stops at the first line of a Python simulator; of anything else, before it is called."""
+def _make_debugger(simulator: Any) -> Any:
+    """Make a debugger that stops at the first line of a Python simulator, or before anything else is called."""
     import pdb
 
     debugger = pdb.Pdb(readrc=False)
     code = getattr(simulator, "__code__", None)
     if code is not None:
         debugger.set_break(code.co_filename, code.co_firstlineno, temporary=True, funcname=code.co_name)
-        debugger.rcLines = ["continue"]  # past our own lines
+        debugger.rcLines = ["continue"]  # skips the lines of thrifty
     return debugger
 
 
-def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
+def _compare(screen: Screen, recorded: Any, again: Any) -> bool | None:
     from thrifty.runner.progress import format_amount
     from thrifty.runner.run_one import is_same_outcome
 
@@ -142,7 +133,7 @@ def _compare(screen: Any, recorded: Any, again: Any) -> bool | None:
         screen.data("recorded  nothing yet")
         return None
     if recorded.status in ("timeout", "crashed") and again.status == "ok":
-        screen.data(f"recorded  {recorded.status}: it was ended from outside, so there are no numbers to compare")
+        screen.data(f"recorded  {recorded.status}: it was stopped, so there are no numbers to compare")
         return None
     equal = is_same_outcome(recorded, again)
     verdict = "the same numbers" if equal else "OTHER numbers"

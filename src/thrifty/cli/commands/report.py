@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from thrifty.cli.options import Config, Folder, Json, Quiet
+from thrifty.cli.commands import Config, Folder, Json, Quiet
 from thrifty.cli.output import Screen
 
 
@@ -31,22 +31,22 @@ def report(
 
     The page opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
     """
-    from thrifty.cli.project import existing, shown
+    from thrifty.cli.project import find_folder, relative_path
     from thrifty.report import write
 
     screen = Screen(quiet, json)
-    place = existing(folder, config)
+    place = find_folder(folder, config)
     path = out if out is not None else place / "report.html"
     command = "thrifty " + shlex.join(sys.argv[1:])
     while live and _is_running(place):
         written = write(path, place, live=True, command=command, refresh=every)
-        screen.say(f"{time.strftime('%H:%M:%S')}  {shown(written)}")
+        screen.say(f"{time.strftime('%H:%M:%S')}  {relative_path(written)}")
         time.sleep(every)
     written = write(path, place, live=False, command=command)
     size = written.stat().st_size
-    screen.data(f"{shown(written)} ({size / 2**20:.1f} MB, opens offline)")
+    screen.data(f"{relative_path(written)} ({size / 2**20:.1f} MB, opens offline)")
     screen.result({"path": written, "bytes": size})
-    screen.next(f"open {shown(written)} in a browser")
+    screen.next(f"open {relative_path(written)} in a browser")
     return 0
 
 

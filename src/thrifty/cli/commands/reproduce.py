@@ -10,8 +10,8 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from thrifty.cli.commands import Quiet
 from thrifty.cli.config_errors import did_you_mean
-from thrifty.cli.options import Quiet
 from thrifty.cli.output import Screen
 from thrifty.errors import ConfigError
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from thrifty.cli.options import Config, Folder, Json
+from thrifty.cli.commands import Config, Folder, Json
 from thrifty.cli.output import Screen
 
 KERNEL_LOCKS = Path("/proc/locks")  # Linux only
@@ -30,10 +30,10 @@ def status(
     Runs done, cost spent, runs left, failed, and cost saved. Executes no code from the folder and never disturbs a run.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.project import existing
+    from thrifty.cli.project import find_folder
 
     screen = Screen(json=json)
-    campaign = Campaign.open(existing(folder, config))
+    campaign = Campaign.open(find_folder(folder, config))
     found = _read_status(campaign)
     _show(screen, found, watch=watch)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watching, not the campaign
@@ -47,14 +47,14 @@ def status(
 
 def _read_status(campaign: Any) -> dict[str, Any]:
     """Return the status as plain values, with whether a process drives the campaign and what to type next."""
-    from thrifty.cli.project import shown
+    from thrifty.cli.project import relative_path
 
     now = campaign.status()
     running = has_driver(campaign.folder)
     state = now.state
     if state == "stopped or running" and running is not None:
         state = "running" if running else "stopped"
-    folder = shown(campaign.folder)
+    folder = relative_path(campaign.folder)
     follow = {
         "running": f"thrifty status {folder} --watch",
         "complete": f"thrifty infer {folder} --observed observed.csv",
