@@ -19,6 +19,7 @@ from thrifty.campaign.planner import Planner, Proposed
 from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
+from thrifty.proposals import REFERENCE_SEED
 from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Row, Tradeoff, make_row, tradeoff
 from thrifty.types import Cost, Penalty
@@ -249,7 +250,10 @@ def make_quote(
 
 
 def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture: Any) -> tuple[Tradeoff, Row]:
-    """Return the rows of all penalties, the request's among them, and the row that would be used."""
+    """Return the rows of all penalties, the request's among them, and the row that would be used.
+
+    All rows rest on the reference draws of proposals, so that "saved" compares two figures of the table.
+    """
     powers: list[float | Penalty] = list(POWERS)
     asked = Power(0.5) if penalty is None else as_penalty(penalty)
     k = asked.k if isinstance(asked, Power) else None
@@ -257,7 +261,7 @@ def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture:
         powers = [*sorted([*POWERS, k])] if k is not None else [*POWERS, asked]
     mixed = mixture is not None and mixture is not False
     mixtures = [MIXED_POWERS if mixture is True else tuple(mixture or ())] if mixed else []
-    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures)
+    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures, seed=REFERENCE_SEED)
     if proposed.proposal is None:
         return table, table[powers.index(0.0)]
     at = len(powers) if mixed else powers.index(asked if k is None else k)

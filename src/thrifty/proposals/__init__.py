@@ -10,10 +10,11 @@ from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.mixture import Mixture
 from thrifty.proposals.pool import Pool
 from thrifty.proposals.proposal_dict import weighting_from_dict
-from thrifty.proposals.reference import REFERENCE_DRAWS, Normaliser, draw_reference_costs, evaluate_cost
+from thrifty.proposals.reference import REFERENCE_DRAWS, REFERENCE_SEED, Normaliser, draw_reference_costs, evaluate_cost
 
 __all__ = [
     "REFERENCE_DRAWS",
+    "REFERENCE_SEED",
     "CostAware",
     "Mixture",
     "Normaliser",

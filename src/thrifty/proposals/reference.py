@@ -17,7 +17,7 @@ MORE_REFERENCE_DRAWS = (
     2**20
 )  # as many where the first are too few: a strong penalty over decades rests on few cheap draws
 MAX_RELATIVE_ERROR = 0.01  # relative error of B above which more are drawn
-_REFERENCE_STREAM = 20_250_503  # the reference draws are the same in every process: weights never depend on a seed
+REFERENCE_SEED = 20_250_503  # the reference draws are the same in every process: weights never depend on a seed
 
 
 class Normaliser(NamedTuple):
@@ -77,7 +77,7 @@ def check_callable(cost: Cost) -> None:
         raise CostError(f"cost must be callable (n, p) -> (n,), got {cost!r}", code="bad-cost")
 
 
-def draw_reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE_DRAWS, seed: int = _REFERENCE_STREAM) -> Array:
+def draw_reference_costs(prior: Prior, cost: Cost, *, n: int = REFERENCE_DRAWS, seed: int = REFERENCE_SEED) -> Array:
     """Draw n prior parameters and evaluate their costs, for floor, gain, efficiency and normalisers; no simulation."""
     check_callable(cost)
     theta = check_draws(prior, prior.sample(n, np.random.default_rng(seed)))
