@@ -9,7 +9,8 @@ from scipy.stats import wasserstein_distance
 
 import thrifty as th
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.vector_distances import UserDistance, as_distance, robust_spread, weighted_median
+from thrifty.inference.vector_distances import UserDistance, as_distance, robust_spread
+from thrifty.weights import weighted_median
 
 
 def test_weighted_median_equals_the_median_of_repeated_values(rng):

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.types import Array, freeze
-from thrifty.weights import covariance, normalise, quantile
+from thrifty.weights import covariance, normalise, quantile, weighted_median
 
 CHUNK_BYTES = 4 << 20  # differences fit the cache of a core: 3x faster than one pass over a large table
 
@@ -31,37 +31,6 @@ def chunks(n: int, row_bytes: int) -> Iterator[slice]:
     """Return slices over n rows, each of about `CHUNK_BYTES`."""
     step = max(1, CHUNK_BYTES // max(row_bytes, 1))
     return (slice(i, min(i + step, n)) for i in range(0, n, step))
-
-
-def weighted_median(values: Array, weights: Array | None) -> float:
-    """Find the value that splits the weight in halves; the plain median without weights.
-
-    Example:
-        >>> weighted_median(np.array([1.0, 2.0, 10.0]), np.array([1.0, 1.0, 5.0]))
-        10.0
-    """
-    if weights is None:
-        return float(np.median(values))
-    half = 0.5 * weights.sum()
-    below, inside = _bracket(values, weights, half)
-    order = inside[np.argsort(values[inside])]
-    total = below + np.cumsum(weights[order])
-    return float(values[order[min(int(np.searchsorted(total, half)), len(order) - 1)]])
-
-
-def _bracket(values: Array, weights: Array, half: float) -> tuple[float, npt.NDArray[np.intp]]:
-    """Find rows that contain the median, and the weight below them: a tenth of a long column, unsorted."""
-    everything = (0.0, np.arange(len(values)))
-    if len(values) < 20_000:  # sorting all is as fast
-        return everything
-    some = slice(None, None, len(values) // 4_000)
-    order = np.argsort(values[some])
-    share = np.cumsum(weights[some][order])
-    share /= share[-1]
-    low, high = values[some][order[np.minimum(np.searchsorted(share, [0.45, 0.55]), len(order) - 1)]]
-    below = float(weights[values < low].sum())
-    inside = np.flatnonzero((values >= low) & (values <= high))
-    return (below, inside) if below < half <= below + weights[inside].sum() else everything
 
 
 def robust_spread(x: Array, log_weights: Array) -> Array:

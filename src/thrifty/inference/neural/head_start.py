@@ -17,9 +17,8 @@ import torch
 from scipy.interpolate import BSpline
 from torch import Tensor, nn
 
-from thrifty.inference.vector_distances import weighted_median
 from thrifty.types import Array
-from thrifty.weights import ess
+from thrifty.weights import ess, weighted_median
 
 MAX_PIECES = 32  # an edge of a logit needs that many; elsewhere fewer are less noisy
 PIECES_TRIED = (4, 8, 16, 32)  # of the place; the width varies slowly and takes the fewest
