@@ -93,6 +93,19 @@ def normalise(log_weights: npt.ArrayLike) -> Array:
     return weights / weights.sum()
 
 
+def mass_of(chosen: npt.NDArray[np.bool_], log_weights: Array) -> float:
+    """Return the share of the weight (n,) that chosen rows (n,) hold; 0 where no row has any weight.
+
+    Example:
+        >>> round(mass_of(np.array([True, False]), np.log([1.0, 3.0])), 12)
+        0.25
+    """
+    if not np.isfinite(log_weights).any():
+        return 0.0
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights[chosen].sum() / weights.sum())
+
+
 def ess(log_weights: npt.ArrayLike) -> float:
     """Effective sample size, a count between 1 and n: (sum w)^2 / sum w^2.
 

@@ -15,7 +15,7 @@ import thrifty as th
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
-from thrifty.runner.savings import estimate_savings
+from thrifty.runner.snapshot import estimate_savings
 from thrifty.runner.task import Outcome
 from thrifty.tables.simulations import table_hash
 

@@ -13,8 +13,9 @@ import time
 import numpy as np
 import pytest
 
-from thrifty.runner.progress import Tally, watch_progress
+from thrifty.runner.progress import Watched, watch_progress
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.snapshot import Snapshot
 from thrifty.runner.task import Outcome
 
 
@@ -26,14 +27,19 @@ def watched(mode, n=40, *, predicted=True, done=20):
     schedule = Schedule(np.arange(n), theta, predicted=cost)
     stream = io.StringIO()
     weights = 1.5 * theta[:, 0]
-    tally = Tally(n, weight_of=lambda i: float(weights[i]), ahead=(np.arange(n), cost, weights) if predicted else None)
-    with watch_progress(mode, tally=tally, stream=stream) as watching:
-        watching.every = 0.0
+    now = Snapshot(
+        np.full(n, "pending", dtype="<U8"), np.full(n, np.nan), cost if predicted else cost * np.nan, weights
+    )
+    with watch_progress(mode, Watched(n, "s", lambda: now), stream=stream) as watching:
+        if mode != "quiet":
+            watching.every = watching._due = 0.0
         for _ in range(done):
             (task,) = schedule.take(seconds=0, slots=2)
             outcome = Outcome(task.index, "ok", task.theta, float(cost[task.index]), float(cost[task.index]))
             schedule.learn(outcome, task.predicted)
-            watching.update(schedule=schedule, busy=2, outcomes=[outcome])
+            now.status[task.index], now.cost[task.index] = "ok", outcome.cpu
+            watching.update(schedule=schedule, busy=2)
+            watching._due = 0.0
     return stream.getvalue(), cost, schedule
 
 

@@ -254,6 +254,26 @@ def test_pilot_of_a_campaign_becomes_the_first_generation(tmp_path):
         SMCABC(Toy.prior, particles=40, size=60).run(c, [-0.5], n=200, engine=th.Inline())
 
 
+@pytest.mark.parametrize(("change", "refused"), [(1e-12, False), (1e-2, True)])
+def test_a_generation_goes_on_where_another_processor_computed_it(change, refused, tmp_path, monkeypatch):
+    """The last digits of a proposal depend on the processor; other settings (mutant) are still refused."""
+    method, c = SMCABC(Toy.prior, particles=40, size=60), campaign(tmp_path / "c")
+    first = method.run(c, [X_O], n=180, engine=th.Inline())
+    write = KernelProposal.to_dict
+
+    def on_another_processor(self):
+        recipe = write(self)
+        return {**recipe, "centres": (np.asarray(recipe["centres"]) * (1 + change)).tolist()}
+
+    monkeypatch.setattr(KernelProposal, "to_dict", on_another_processor)
+    if refused:
+        with pytest.raises(CampaignError, match="another proposal"):
+            method.run(c, [X_O], n=180, engine=th.Inline())
+    else:
+        again = method.run(c, [X_O], n=180, engine=th.Inline())
+        assert np.array_equal(first.posterior.theta, again.posterior.theta)
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [

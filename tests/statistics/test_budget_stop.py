@@ -16,8 +16,8 @@ from thrifty.runner.engines.virtual import Virtual
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
-from thrifty.runner.savings import estimate_savings
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.snapshot import estimate_savings
 from thrifty.runner.task import Job
 from thrifty.runner.time_limits import TimeLimit
 

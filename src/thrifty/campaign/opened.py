@@ -20,6 +20,7 @@ from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.snapshot import Snapshot
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.store import Store
@@ -53,11 +54,11 @@ class OpenCampaign:
     @cached_property
     def table(self) -> Table:
         """All planned rows without outputs; runs that finish during this call are entered in it."""
-        return read_columns(self.store, dim=self.prior.dim, shape=self.settings.shape, check=self.check_draws)
+        return read_columns(self.store, dim=self.settings.dim, shape=self.settings.shape, check=self.check_draws)
 
     def table_with_outputs(self) -> Table:
         """Read the rows that count, with outputs, every checksum tested."""
-        return read_table(self.store, dim=self.prior.dim, shape=self.settings.shape)
+        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape)
 
     def keep(self, **changes: Any) -> None:
         """Store settings; their names are those of `CampaignSettings`."""
@@ -86,18 +87,17 @@ class OpenCampaign:
             self._pool_weights = pool_of(table, self.parts, self.prior).log_weight(table.theta)
         return self._pool_weights + limit_log_factor(table)
 
+    def take_snapshot(self) -> Snapshot:
+        """Return the rows that count, with costs in the unit that is shown."""
+        table, kind, scale = self.table.counted(), self.settings.cost_kind, self.settings.cost_scale
+        return Snapshot(table.status, table.cost(kind) * scale, table.predicted * scale, self.log_weights())
+
     def status(self) -> Status:
         """Compute the status from the table in memory."""
         self.judge_shapes()
-        counted = self.table.counted()
-        return make_status(
-            str(self.store.folder),
-            counted,
-            self.log_weights(),
-            self.settings,
-            elapsed=self.store.spent("elapsed"),
-            withdrawn=len(self.table) - len(counted),
-        )
+        now, elapsed = self.take_snapshot(), self.store.spent("elapsed")
+        withdrawn = len(self.table) - len(now.status)
+        return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ class Session:
             )
         now = fingerprint(self.simulator)
         changed = differences(opened.settings.simulator, now)
-        if not changed or not opened.store.has_runs():
+        if not changed:
+            return self.simulator
+        if not opened.store.has_runs():
             opened.keep(simulator=now)
             return self.simulator
         if not self.accept_changed:

@@ -106,6 +106,11 @@ class CampaignSettings:
         """Parameter names."""
         return tuple(self.prior["names"])
 
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.prior["names"])
+
     def read_budget(self, text: str | None) -> Budget | None:
         """Parse a budget in the units of this campaign."""
         return None if text is None else Budget.read(text, price=self.price, unit=self.reported_unit)

@@ -15,14 +15,16 @@ from thrifty.errors import CampaignError, warn
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
-from thrifty.runner.progress import ProgressMode, Tally, watch_progress
+from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.simulator import bind_names, call_style
+from thrifty.runner.snapshot import Snapshot
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit, make_time_limit
 from thrifty.store.table import Table, common_shape
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
+from thrifty.types import Array
 
 
 class Memory:
@@ -41,6 +43,14 @@ class Memory:
 
     def admit_through(self, last: int) -> None:
         """Nothing to commit."""
+
+    def take_snapshot(self, log_weights: Array, kind: CostKind) -> Snapshot:
+        """Return all rows, of draws with these log weights (n,), as far as they are done; nothing was predicted."""
+        n = len(log_weights)
+        now = Snapshot(np.full(n, "pending", dtype="<U8"), np.full(n, np.nan), np.full(n, np.nan), log_weights)
+        for outcome in self.outcomes:
+            now.status[outcome.index], now.cost[outcome.index] = outcome.status, outcome.cost(kind)
+        return now
 
 
 def simulate(
@@ -89,7 +99,12 @@ def simulate(
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
-    with Interrupts() as interrupts, watch_progress(progress, tally=_tally(draws, cost)) as watching:
+
+    def take_snapshot() -> Snapshot:
+        return memory.take_snapshot(draws.log_weights, cost)
+
+    watched = Watched(len(draws), "s" if cost != "reported" else "reported", take_snapshot)
+    with Interrupts() as interrupts, watch_progress(progress, watched) as watching:
         loop = Loop(
             engine,
             Job(simulator, seed, m, warm_up=True),
@@ -103,12 +118,6 @@ def simulate(
     sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed)
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
     return _checked(sims, loop, ending)
-
-
-def _tally(draws: Draws, cost: CostKind) -> Tally:
-    weights = draws.log_weights
-    unit = "s" if cost != "reported" else "reported"
-    return Tally(len(draws), price=lambda o: o.cost(cost), unit=unit, weight_of=lambda index: float(weights[index]))
 
 
 def assemble(

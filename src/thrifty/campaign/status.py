@@ -8,11 +8,8 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.settings import CampaignSettings
-from thrifty.campaign.weighting import failed_mass
 from thrifty.runner.progress import format_amount
-from thrifty.runner.savings import Saved, estimate_savings
-from thrifty.store.table import Table
-from thrifty.types import Array
+from thrifty.runner.snapshot import Saved, Snapshot
 
 
 @dataclass(frozen=True)
@@ -71,15 +68,11 @@ class Status:
         return "\n".join([*lines, *self.notes])
 
 
-def make_status(
-    folder: str, table: Table, log_weights: Array, settings: CampaignSettings, *, elapsed: float, withdrawn: int
-) -> Status:
-    """Compute the figures from the rows that count and their log weights."""
-    done = table.done
-    cost, predicted = (values * settings.cost_scale for values in (table.cost(settings.cost_kind), table.predicted))
-    names, counts = np.unique(table.status, return_counts=True)
-    savings = _savings(table, cost, predicted, log_weights)
-    n = max(int(np.isfinite(np.where(done, cost, predicted)).sum()), 1)
+def make_status(folder: str, now: Snapshot, settings: CampaignSettings, *, elapsed: float, withdrawn: int) -> Status:
+    """Compute the figures of the rows that count."""
+    done, cost = now.done, np.where(now.done, now.cost, now.predicted)
+    names, counts = np.unique(now.status, return_counts=True)
+    saved = now.estimate_savings()
     return Status(
         folder=folder,
         state=_state(len(done), int(done.sum()), settings.pilots, withdrawn),
@@ -87,33 +80,20 @@ def make_status(
         done=int(done.sum()),
         pending=int((~done).sum()),
         pilots=settings.pilots,
-        failed=int(table.failed.sum()),
+        failed=int((done & (now.status != "ok")).sum()),
         by_status={str(name): int(count) for name, count in zip(names, counts, strict=True)},
-        failed_mass=failed_mass(table, log_weights),
+        failed_mass=now.failed_mass,
         spent=float(np.nansum(cost[done])),
-        left=float(np.nansum(predicted[~done])),
+        left=float(np.nansum(cost[~done])),
         unit=settings.unit,
         elapsed=elapsed,
-        saved=savings,
-        ess_fraction=savings.effective / n if savings else 1.0,
+        saved=saved,
+        ess_fraction=saved.effective / int(np.isfinite(cost).sum()) if saved else 1.0,
         not_admitted=withdrawn,
         deterministic=settings.deterministic,
         budget=settings.budget or "",
         notes=settings.notes,
     )
-
-
-def _savings(table: Table, cost: Array, predicted: Array, log_weights: Array) -> Saved | None:
-    """What the whole plan saves: with measured cost where a run is done, with predicted cost where it is pending.
-
-    Weights are those of the whole plan, so the mean over finished runs alone would be that of the cheap ones. Before a
-    run that is not a pilot has finished, nothing is known.
-    """
-    chosen = np.isfinite(table.predicted)  # drawn after a cost was known
-    weighted = np.isfinite(log_weights[table.done]).any()
-    if not weighted or (chosen.any() and not (chosen & table.done).any()):
-        return None
-    return estimate_savings(np.where(table.done, cost, predicted), log_weights)
 
 
 def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:

@@ -18,9 +18,9 @@ from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
-from thrifty.runner.progress import ProgressMode, Tally, watch_progress
+from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.task import Engine, Job, Outcome
+from thrifty.runner.task import Engine, Job
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.read import known_shape
 from thrifty.store.store import Recorder
@@ -84,9 +84,8 @@ class Driver:
             probe=int(pending.index.min()) if first else None,
             history=self._history(pending),
         )
-        session = store.begin_session(type(self.engine).__name__)
-        table = self.campaign.table
-        with watch_progress(self.progress, tally=self._tally(pending, budget)) as watching:
+        session, table = store.begin_session(type(self.engine).__name__), self.campaign.table
+        with watch_progress(self.progress, self._watched(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
                 Job(self.simulator, settings.seed, settings.m, warm_up=True),
@@ -102,7 +101,6 @@ class Driver:
                 predicted_price=budget.per_unit if budget is not None and budget.of == settings.cost_kind else 0.0,
             )
             ending = self._loop.run(self.interrupts)
-        table.assign(store.blocks())  # what was admitted meanwhile
         if self._loop.differing_index is not None and settings.deterministic:
             self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
@@ -191,24 +189,8 @@ class Driver:
             )
         return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
-    def _tally(self, pending: Pending, budget: Budget | None) -> Tally:
-        settings, log_weights = self.campaign.settings, self.campaign.log_weights()
-        table = self.campaign.table.counted()
-        done, planned, kind, scale = table.done, table.index, settings.cost_kind, settings.cost_scale
-
-        def price(outcome: Outcome) -> float:
-            return outcome.cost(kind) * scale
-
-        def weight_of(index: int) -> float:
-            row = int(np.searchsorted(planned, index))  # the table is in plan order
-            return float(log_weights[row]) if row < len(planned) and planned[row] == index else np.nan
-
-        return Tally(
-            int(done.sum()) + len(pending),
-            price=price,
-            unit=settings.unit,
-            weight_of=weight_of,
-            earlier=(table.cost(kind)[done] * scale, log_weights[done], table.failed[done]),
-            ahead=(planned[~done], table.predicted[~done] * scale, log_weights[~done]),
-            budget=budget.amount if budget is not None and budget.of == kind else None,
-        )
+    def _watched(self, pending: Pending, budget: Budget | None) -> Watched:
+        settings, table = self.campaign.settings, self.campaign.table
+        total = int((table.done & table.admitted).sum()) + len(pending)
+        amount = budget.amount if budget is not None and budget.of == settings.cost_kind else None
+        return Watched(total, settings.unit, self.campaign.take_snapshot, amount)

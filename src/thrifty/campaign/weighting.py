@@ -11,7 +11,6 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.campaign.failures import describe_where, finish_log_factor
 from thrifty.campaign.settings import CampaignSettings
@@ -23,6 +22,7 @@ from thrifty.store.table import Table
 from thrifty.store.validate import Part, reject_malformed
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
+from thrifty.weights import mass_of
 
 MAX_FAILED_MASS = 0.01  # share of prior mass that may fail before the reader must know
 
@@ -58,19 +58,6 @@ def limit_log_factor(table: Table) -> Array:
         elif rule.on_timeout == "restrict":  # outside the declared prior
             factor[rows] = np.where(late, -np.inf, 0.0)
     return factor
-
-
-def failed_mass(table: Table, log_weights: Array) -> float:
-    """Share of prior mass of the finished runs that failed."""
-    return mass_of(table.failed[table.done], log_weights[table.done])
-
-
-def mass_of(chosen: npt.NDArray[np.bool_], log_weights: Array) -> float:
-    """Share of the weight (n,) that chosen rows (n,) hold; 0 where no row has any weight."""
-    if not np.isfinite(log_weights).any():
-        return 0.0
-    weights = np.exp(log_weights - log_weights.max())
-    return float(weights[chosen].sum() / weights.sum())
 
 
 def to_simulations(
@@ -122,7 +109,7 @@ def _check_complete(table: Table, settings: CampaignSettings, *, allow_incomplet
 
 
 def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...], max_failed: float) -> None:
-    mass = failed_mass(table, log_weights)
+    mass = mass_of(table.failed[table.done], log_weights[table.done])
     if mass <= max_failed:
         return
     raise QualityGateError(

@@ -23,6 +23,7 @@ from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.report.content import as_labels, clean
+from thrifty.runner.snapshot import Snapshot
 from thrifty.store.rows import RUNS
 from thrifty.store.store import Store
 from thrifty.store.table import Table
@@ -223,11 +224,12 @@ def _read_folder(folder: Path) -> Facts:
     weights = np.empty(0)
     if len(table):
         weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_log_factor(table)
+    now = Snapshot(table.status, cost, table.predicted * settings.cost_scale, weights)
     pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,
         settings=settings,
-        status=make_status(str(folder), table, weights, settings, elapsed=elapsed, withdrawn=planned - len(table)),
+        status=make_status(str(folder), now, settings, elapsed=elapsed, withdrawn=planned - len(table)),
         table=table,
         log_weights=weights,
         cost=cost,

@@ -52,8 +52,8 @@ class Sink(Protocol):
 class Watcher(Protocol):
     """Who shows progress."""
 
-    def update(self, *, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
-        """Take in what was recorded; called after each wait."""
+    def update(self, *, schedule: Schedule, busy: int) -> None:
+        """Show what was recorded, when it is time; called after each wait."""
         ...
 
     def say(self, text: str) -> None:
@@ -185,8 +185,7 @@ class Loop:
             self._check_failures(kept)
         self.sink.flush()
         if self.watcher is not None:
-            busy = self.engine.slots - self.engine.free
-            self.watcher.update(schedule=self.schedule, busy=busy, outcomes=kept)
+            self.watcher.update(schedule=self.schedule, busy=self.engine.slots - self.engine.free)
 
     def _accept(self, outcome: Outcome, task: Task) -> Outcome | None:
         """Return the outcome to record; None for a run that is tried again."""

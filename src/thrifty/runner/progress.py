@@ -9,23 +9,20 @@ from __future__ import annotations
 import json
 import sys
 import time
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TextIO
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.runner.savings import Z95, Saved, estimate_savings
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.task import Outcome
-from thrifty.types import Array
+from thrifty.runner.snapshot import Z95, Saved, Snapshot
 
 ProgressMode = Literal["auto", "quiet", "plain", "bar", "json"]
 SHOW_SECONDS = {"bar": 0.2, "plain": 30.0, "json": 1.0}  # a terminal is watched, a log file is read later
+MAX_SHOW_SHARE = 0.02  # of the driver's time: the weights of a million rows take seconds
 
 
 @dataclass(frozen=True)
@@ -80,59 +77,31 @@ class Figures:
         return {key: None if isinstance(v, float) and not np.isfinite(v) else v for key, v in flat.items()}
 
 
-class Tally:
-    """Collect costs and weights of all runs, earlier ones included.
+@dataclass(frozen=True)
+class Watched:
+    """What progress is shown of.
 
-    Args:
+    Attributes:
         total: Runs of the table when all is done.
-        price: Cost of an outcome, in `unit`.
-        weight_of: Log weight of an index.
-        earlier: Cost, log weight and failure of the runs recorded earlier, (n,) each.
-        ahead: Index, predicted cost and log weight of the runs to come, (n,) each, in order of the index.
+        unit: Unit of cost.
+        take_snapshot: Returns the runs that count, as far as they are safe; called only when something is shown.
+        budget: In the unit of cost, or None.
     """
 
-    def __init__(
-        self,
-        total: int,
-        *,
-        price: Callable[[Outcome], float] = lambda outcome: outcome.cpu,
-        unit: str = "s",
-        weight_of: Callable[[int], float] = lambda index: 0.0,
-        earlier: tuple[Array, Array, np.ndarray] | None = None,
-        ahead: tuple[npt.NDArray[np.int64], Array, Array] | None = None,
-        budget: float | None = None,
-    ) -> None:
-        self.total, self.price, self.unit, self.weight_of, self.budget = total, price, unit, weight_of, budget
-        cost, log_weights, failed = earlier or (np.empty(0), np.empty(0), np.empty(0, bool))
-        # plain arrays: 17 bytes a run, where lists of numbers take 72
-        self._cost, self._log_weights = array("d", cost), array("d", log_weights)
-        self._failed = array("b", np.asarray(failed, dtype=np.int8))
-        self._ahead = ahead or (np.empty(0, np.int64), np.empty(0), np.empty(0))
-        self._is_open, self._all_weighted = np.ones(len(self._ahead[0]), dtype=bool), True
-
-    def add(self, outcomes: Sequence[Outcome]) -> None:
-        """Count outcomes."""
-        for outcome in outcomes:
-            log_weight = self.weight_of(outcome.index)
-            self._all_weighted &= not np.isnan(log_weight)
-            self._cost.append(self.price(outcome))
-            self._log_weights.append(0.0 if np.isnan(log_weight) else log_weight)
-            self._failed.append(outcome.status != "ok")
-            row = int(np.searchsorted(self._ahead[0], outcome.index))
-            if row < len(self._is_open) and self._ahead[0][row] == outcome.index:
-                self._is_open[row] = False
+    total: int
+    unit: str
+    take_snapshot: Callable[[], Snapshot]
+    budget: float | None = None
 
     def compute_figures(self, *, schedule: Schedule | None = None, busy: int = 0) -> Figures:
         """Return the figures of this moment."""
-        cost, log_weights = np.array(self._cost), np.array(self._log_weights)
-        failed, spent = np.array(self._failed, dtype=bool), float(np.nansum(cost))
+        now = self.take_snapshot()
+        done, spent = now.done, float(np.nansum(now.cost))
         left, low, high, share = _estimate_left(schedule, busy)
         if self.budget:
             share = max(share, min(spent / self.budget, 1.0))  # draws it does not admit never run
-        known = np.isfinite(log_weights).any()
-        weights = np.exp(log_weights - log_weights.max()) if known else np.ones(len(cost))
         return Figures(
-            done=len(cost),
+            done=int(done.sum()),
             total=self.total,
             share=share,
             busy=busy,
@@ -141,23 +110,12 @@ class Tally:
             left=left,
             left_low=low,
             left_high=high,
-            failed=int(failed.sum()),
-            failed_mass=float(weights[failed].sum() / weights.sum()) if len(cost) else 0.0,
-            saved=self._estimate_savings(cost, log_weights),
+            failed=int((done & (now.status != "ok")).sum()),
+            failed_mass=now.failed_mass,
+            saved=now.estimate_savings(),
             by_cost=schedule is None or schedule.has_predictions,
             budget=self.budget,
         )
-
-    def _estimate_savings(self, cost: Array, log_weights: Array) -> Saved | None:
-        """Estimate what the whole plan saves: cost as measured of runs that are done, as predicted of those to come.
-
-        Finished runs alone would flatter, since cheap ones finish first and the weights are those of all. Where the
-        cost or the weight of a run is not known (no prediction, or admitted by a budget since), nothing is said.
-        """
-        predicted, ahead = self._ahead[1][self._is_open], self._ahead[2][self._is_open]
-        if not self._all_weighted or len(cost) + len(predicted) < self.total or not np.isfinite(predicted).all():
-            return None
-        return estimate_savings(np.concatenate([cost, predicted]), np.concatenate([log_weights, ahead]))
 
 
 def _estimate_left(schedule: Schedule | None, busy: int) -> tuple[float, float, float, float]:
@@ -191,7 +149,7 @@ def format_amount(value: float | None, unit: str) -> str:
     return f"{value:.3g} s"
 
 
-def watch_progress(mode: ProgressMode, *, tally: Tally, stream: TextIO | None = None) -> Progress:
+def watch_progress(mode: ProgressMode, watched: Watched, *, stream: TextIO | None = None) -> Progress:
     """Show progress in a mode; "auto" is a bar in a terminal and plain lines elsewhere."""
     if mode not in ("auto", "quiet", "plain", "bar", "json"):
         raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="bad-setting")
@@ -199,15 +157,15 @@ def watch_progress(mode: ProgressMode, *, tally: Tally, stream: TextIO | None = 
     if mode == "auto":
         mode = "bar" if target.isatty() else "plain"
     view = {"quiet": Quiet, "plain": Plain, "json": Json, "bar": Bar}[mode]
-    return Progress(view(target), tally, every=SHOW_SECONDS.get(mode, 1.0))
+    return Progress(view(target), watched, every=SHOW_SECONDS.get(mode, np.inf))
 
 
 class Progress(AbstractContextManager["Progress"]):
-    """Give a view new figures, not more often than is useful."""
+    """Give a view new figures, not more often than is useful, and never for more than a share of the time."""
 
-    def __init__(self, view: Quiet, tally: Tally, *, every: float) -> None:
-        self.view, self.tally, self.every = view, tally, every
-        self._shown_at = time.monotonic()
+    def __init__(self, view: Quiet, watched: Watched, *, every: float) -> None:
+        self.view, self.watched, self.every = view, watched, every
+        self._due = time.monotonic() + every
         self._schedule: Schedule | None = None
 
     def __enter__(self) -> Progress:
@@ -215,16 +173,17 @@ class Progress(AbstractContextManager["Progress"]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.view.end(self.tally.compute_figures(schedule=self._schedule))  # as far as it came, not always the end
+        if self.every < np.inf:  # as far as it came, not always the end
+            self.view.end(self.watched.compute_figures(schedule=self._schedule))
 
-    def update(self, *, schedule: Schedule, busy: int, outcomes: Sequence[Outcome]) -> None:
-        """Take new outcomes in; show figures when it is time."""
-        self.tally.add(outcomes)
+    def update(self, *, schedule: Schedule, busy: int) -> None:
+        """Show new figures when it is time."""
         self._schedule = schedule
-        now = time.monotonic()
-        if now - self._shown_at >= self.every:
-            self._shown_at = now
-            self.view.show(self.tally.compute_figures(schedule=schedule, busy=busy))
+        began = time.monotonic()
+        if began >= self._due:
+            self.view.show(self.watched.compute_figures(schedule=schedule, busy=busy))
+            now = time.monotonic()
+            self._due = now + max(self.every, (now - began) / MAX_SHOW_SHARE)
 
     def say(self, text: str) -> None:
         """Show a line that must be seen now."""

@@ -13,6 +13,7 @@ from here into a run folder.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,6 +32,8 @@ from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, 
 from thrifty.store.validate import Block
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
+
+SAME_NUMBER = 1e-4  # relative: fits on two processors differ by up to 5e-5, another observation or seed by far more
 
 
 class Generations(Protocol):
@@ -158,7 +161,7 @@ class CampaignGenerations:
 
     def _check_same(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> None:
         part, plain = opened.parts[block.part], proposal is self.campaign.prior
-        same = part.kind == "prior" if plain else part.recipe == json.loads(json.dumps(proposal.to_dict()))
+        same = part.kind == "prior" if plain else _is_same(part.recipe, json.loads(json.dumps(proposal.to_dict())))
         if not same or block.n != n:
             raise CampaignError(
                 f"generation {self._block} of {self.campaign.folder} has {block.n} draws of another proposal"
@@ -167,6 +170,17 @@ class CampaignGenerations:
                 why="the folder was made with other settings, another observation or another seed",
                 fix="use the settings it was made with, or a new folder",
             )
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    """Whether two described proposals are one, whichever machine computed them: their last digits may differ."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_is_same(old[key], new[key]) for key in old)
+    if isinstance(old, list) and isinstance(new, list):
+        return len(old) == len(new) and all(map(_is_same, old, new))
+    if isinstance(old, float) and isinstance(new, float):
+        return math.isclose(old, new, rel_tol=SAME_NUMBER, abs_tol=1e-9)
+    return old == new
 
 
 def _read(opened: OpenCampaign, block: Block) -> Simulations:

@@ -317,3 +317,4 @@ class Recorder:
     def admit_through(self, last: int) -> None:
         """Commit an admission under a budget, before any of the admitted runs starts."""
         self.store.admit_through(last, blocks=self.blocks)
+        self.table.admit_through(last, blocks=self.blocks)

@@ -155,6 +155,12 @@ class Table:
         self.admitted = offset < np.array([block.admitted for block in blocks])[at]
         return (ids[at] != self.block) | (offset < 0) | (offset >= np.array([block.n for block in blocks])[at])
 
+    def admit_through(self, last: int, *, blocks: Collection[int]) -> None:
+        """Let every row of these blocks up to index `last` count, as `Store.admit_through` commits it."""
+        first = int(self.admitted.argmin())  # rows are admitted in order: those before it are admitted already
+        rows = slice(first, int(np.searchsorted(self.index, last, side="right")))
+        self.admitted[rows] |= np.isin(self.block[rows], list(blocks))
+
     def extend(self, block: Block, theta: Array, predicted: Array) -> None:
         """Add the rows of a block that was committed since the table was read."""
         more = Table.empty(len(theta), dim=theta.shape[1], shape=self.shape, outputs=self.x.shape[1:] == self.shape)

@@ -15,7 +15,7 @@ from thrifty.errors import DataError, WeightError
 from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
 from thrifty.tables.columns import PER_RUN, Columns
 from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze
-from thrifty.weights import as_log_weights, to_log_weights
+from thrifty.weights import as_log_weights, mass_of, to_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
@@ -225,10 +225,7 @@ class Simulations:
     @property
     def failed_mass(self) -> float:
         """Share of prior mass whose runs failed: sum of failed weights over sum of weights."""
-        if not len(self):
-            return 0.0
-        weights = np.exp(self.log_weights - self.log_weights.max())
-        return float(weights[~self.ok].sum() / weights.sum())
+        return mass_of(~self.ok, self.log_weights)
 
     def valid(self) -> Self:
         """Keep only the runs that finished with finite output."""

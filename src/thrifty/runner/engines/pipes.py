@@ -8,13 +8,12 @@ killed is thrown away with its pipes. Each worker has pipes of its own, so a dea
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import pickle
 import struct
 from collections import deque
 from typing import Any
-
-from thrifty.runner.engines.forkserver import CONTEXT
 
 _LENGTH = struct.Struct("=Q")
 _PIPE_BYTES = 1 << 16  # what a pipe holds
@@ -66,8 +65,8 @@ class DriverPipes:
     """The driver's ends of a worker's pipes; `worker_ends` goes to the worker when it starts."""
 
     def __init__(self) -> None:
-        reads, self._out = CONTEXT.Pipe(duplex=False)
-        self._in, writes = CONTEXT.Pipe(duplex=False)
+        reads, self._out = multiprocessing.Pipe(duplex=False)
+        self._in, writes = multiprocessing.Pipe(duplex=False)
         self.worker_ends = (reads, writes)
         for end in (self._in, self._out):
             os.set_blocking(end.fileno(), False)

@@ -13,10 +13,9 @@ import time
 from collections.abc import Sequence
 
 from thrifty.errors import ConfigError, SimulatorError, warn
-from thrifty.runner.engines.forkserver import start_forkserver
 from thrifty.runner.engines.pipes import GarbledError
 from thrifty.runner.engines.process_tree import CleanupProcess, OutOfMemoryCounter
-from thrifty.runner.engines.worker_slot import WorkerSlot
+from thrifty.runner.engines.worker_slot import WorkerSlot, start_forkserver
 from thrifty.runner.simulator import get_name, pack
 from thrifty.runner.task import Job, Outcome, Report, Task
 
