@@ -11,7 +11,7 @@ from typing import Any
 from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
-from thrifty.campaign.opened import Session, raise_interrupted
+from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan
 from thrifty.campaign.planner import Planner, redraw
 from thrifty.campaign.quote import Quote, make_quote
@@ -140,13 +140,11 @@ class Campaign:
         limit = make_time_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
-            simulator = self.session.checked_simulator(opened)
+            driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
             Planner(opened).pilot(n)
-            Driver(opened, simulator, engine, interrupts, limit, progress).run_pilot()
-            status = None if interrupts.drain else opened.status()
-        if status is None:
-            raise_interrupted(interrupts, opened)
-        return status
+            driver.run_pilot()
+            driver.raise_if_interrupted()
+            return opened.status()
 
     def plan(
         self,
@@ -248,13 +246,10 @@ class Campaign:
         until = None if deadline is None else seconds(deadline)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
-            simulator = self.session.checked_simulator(opened)
-            driver = Driver(opened, simulator, engine, interrupts, limit, progress)
+            driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
             ending = driver.run_planned(deadline=until, top_up=Planner(opened).top_up)
-            status = None if interrupts.drain else driver.finish(ending)
-        if status is None:
-            raise_interrupted(interrupts, opened)
-        return status
+            driver.raise_if_interrupted()
+            return driver.finish(ending)
 
     def simulations(self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS) -> Simulations:
         """The table of all runs, pilot included through the joint balance weights.

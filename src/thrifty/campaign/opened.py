@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of
 from thrifty.errors import CampaignError, ConfigError
-from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.snapshot import Snapshot
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
@@ -156,10 +155,3 @@ class Session:
         note = f"simulator changed and accepted: {'; '.join(changed[:5])}"
         opened.keep(notes=(*opened.settings.notes, note), simulator=now)
         return self.simulator
-
-
-def raise_interrupted(interrupts: Interrupts, opened: OpenCampaign) -> NoReturn:
-    """Raise what a signal asked for, after the store is closed and the lock released."""
-    done = f"{int(opened.table.done.sum()):,}" if "table" in vars(opened) else "finished"
-    interrupts.raise_if_caught(f"stopped. {done} runs are safe on disk. Calling again continues.")
-    raise AssertionError("called without a signal")

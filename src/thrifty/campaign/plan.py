@@ -131,34 +131,6 @@ def self_check(proposal: CostAware | None, *, seed: int) -> float:
     return p
 
 
-def make_plan(
-    proposal: CostAware | None,
-    table: Tradeoff,
-    cost: FittedCost,
-    *,
-    n: int,
-    budget: str,
-    p_value: float,
-    unit: str,
-    scale: float = 1.0,
-) -> Plan:
-    """Compute the figures of a plan; `scale` is the price of one unit of measured cost."""
-    each = table.prior_cost if proposal is None else proposal.expected_cost
-    return Plan(
-        penalty="1" if proposal is None else str(proposal.penalty),
-        n=n,
-        budget=budget,
-        cost_per_run=each * scale,
-        total=n * each * scale,
-        plain=n * table.prior_cost * scale,
-        ess_fraction=1.0 if proposal is None else proposal.ess_fraction,
-        table=table,
-        cost=cost,
-        p_value=p_value,
-        unit=unit,
-    )
-
-
 def draws_for_budget(left: float, each: float, *, slots: int = 64) -> int:
     """Return how many draws to commit so that the budget nearly always ends before the plan does."""
     expected = left / max(each, 1e-300)

@@ -112,15 +112,19 @@ class Planner:
                 budget=budget,
                 target=None if n is None or budget is None else (part, n),
             )
-        return planning.make_plan(
-            chosen.proposal,
-            chosen.table,
-            chosen.cost,
+        scale, each = campaign.settings.cost_scale, chosen.cost_per_run
+        return planning.Plan(
+            penalty="1" if chosen.proposal is None else str(chosen.proposal.penalty),
             n=target,
             budget=budget or "",
+            cost_per_run=each * scale,
+            total=target * each * scale,
+            plain=target * chosen.table.prior_cost * scale,
+            ess_fraction=1.0 if chosen.proposal is None else chosen.proposal.ess_fraction,
+            table=chosen.table,
+            cost=chosen.cost,
             p_value=chosen.p_value,
             unit=campaign.settings.unit,
-            scale=campaign.settings.cost_scale,
         )
 
     def commit(self, part: int, n: int, *, mode: str, proposal: Any = None, cost: Cost | None = None) -> None:

@@ -141,6 +141,12 @@ class Driver:
         if self.campaign.settings.shape is None and counts["ok"]:
             self.campaign.keep(shape=shape)
 
+    def raise_if_interrupted(self) -> None:
+        """Raise what a signal asked for, now that everything is safe."""
+        table = vars(self.campaign).get("table")
+        done = "finished" if table is None else f"{int(table.done.sum()):,}"
+        self.interrupts.raise_if_caught(f"stopped. {done} runs are safe on disk. Calling again continues.")
+
     def finish(self, ending: Ending) -> Status:
         """Return the status at the end of a run; raise or warn about what the reader must know."""
         late = self._loop.timed_out if self._loop is not None else None

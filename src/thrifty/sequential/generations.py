@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.opened import OpenCampaign, raise_interrupted
+from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import proposal_of
@@ -136,28 +136,27 @@ class CampaignGenerations:
             self._block = int(opened.settings.generations or 0)
             blocks = [block for block in opened.store.blocks()[: self._block] if block.admitted]
             if blocks:
-                Driver(opened, session.checked_simulator(opened), self.engine, interrupts).run_pending()
-            if not interrupts.drain:
-                return [(proposal_of(opened.parts[block.part], opened.prior), _read(opened, block)) for block in blocks]
-        raise_interrupted(interrupts, opened)
+                driver = Driver(opened, session.checked_simulator(opened), self.engine, interrupts)
+                driver.run_pending()
+                driver.raise_if_interrupted()
+            return [(proposal_of(opened.parts[block.part], opened.prior), _read(opened, block)) for block in blocks]
 
     def run(self, proposal: Any, n: int) -> Simulations:
         """Simulate n draws from the proposal, in plan order: commit and run them, or read them back."""
         session = self.campaign.session
         with Interrupts() as interrupts, session.writing() as opened:
-            simulator, blocks = session.checked_simulator(opened), opened.store.blocks()
+            driver = Driver(opened, session.checked_simulator(opened), self.engine, interrupts)
+            blocks = opened.store.blocks()
             if self._block < len(blocks):
                 self._check_same(opened, blocks[self._block], proposal, n)
             else:
                 source, planner = None if proposal is self.campaign.prior else proposal, Planner(opened)
                 part = planner.add_part(source)
                 planner.commit(part, n, mode="n", proposal=source, cost=getattr(source, "cost", None))
-            Driver(opened, simulator, self.engine, interrupts).run_pending()
-            if not interrupts.drain:
-                sims = _read(opened, opened.store.blocks()[self._block])
-                self._block += 1
-                return sims
-        raise_interrupted(interrupts, opened)  # the generation stays committed
+            driver.run_pending()
+            driver.raise_if_interrupted()  # the generation stays committed
+            self._block += 1
+            return _read(opened, opened.store.blocks()[self._block - 1])
 
     def _check_same(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> None:
         part, plain = opened.parts[block.part], proposal is self.campaign.prior

@@ -11,7 +11,6 @@ from thrifty.errors import DamagedStoreError
 from thrifty.runner.task import MAX_OUTPUT_BYTES
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.rows import PLAN, RUNS, Row, read_outcome, read_theta
-from thrifty.store.schema import translate_sqlite_errors
 from thrifty.store.store import Store
 from thrifty.store.table import Shape, Table
 from thrifty.store.validate import MAX_MISSING_DRAWS, Block, malformed_store_error, reject_malformed
@@ -167,8 +166,7 @@ def _check_size(store: Store, n: int, shape: Shape) -> None:
     size = 8 * math.prod(shape)
     if n * size <= MAX_OUTPUT_BYTES:
         return
-    with translate_sqlite_errors(store.folder):
-        largest = store.db.execute("SELECT max(length(x)) FROM runs").fetchone()[0]
+    largest = store.query("SELECT max(length(x)) FROM runs")[0][0]
     if largest is not None and size > largest:
         raise malformed_store_error(store.folder, f"outputs are said to have shape {shape}, but none is so large")
 

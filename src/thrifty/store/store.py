@@ -129,6 +129,11 @@ class Store:
                 self._in_transaction = False
         write_backup(self.db, self.folder)
 
+    def query(self, sql: str, *values: Any) -> list[Row]:
+        """Return all rows of a query."""
+        with translate_sqlite_errors(self.folder):
+            return self.db.execute(sql, values).fetchall()
+
     def _put(self, key: str, value: Any) -> None:
         self.db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?, ?)", with_checksum((key, json.dumps(value))))
 
@@ -139,8 +144,7 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by name, checked."""
-        with translate_sqlite_errors(self.folder):
-            rows = self.db.execute("SELECT key, value, sum FROM meta").fetchall()
+        rows = self.query("SELECT key, value, sum FROM meta")
         damaged = [row[0] for row in rows if not checksum_matches(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="damaged-folder")
@@ -155,8 +159,7 @@ class Store:
 
     def parts(self) -> dict[int, Part]:
         """Return frozen proposals by number."""
-        with translate_sqlite_errors(self.folder):
-            rows = self.db.execute("SELECT id, kind, recipe, sum FROM parts ORDER BY id").fetchall()
+        rows = self.query("SELECT id, kind, recipe, sum FROM parts ORDER BY id")
         if any(not checksum_matches(row) for row in rows):
             raise DamagedStoreError(f"a frozen proposal of {self.folder} fails its checksum", code="damaged-folder")
         return parse_parts([row[:3] for row in rows], self.folder)
@@ -184,17 +187,15 @@ class Store:
 
     def blocks(self) -> list[Block]:
         """Return committed blocks in order."""
-        with translate_sqlite_errors(self.folder):
-            rows = self.db.execute(f"SELECT {', '.join(BLOCK_COLUMNS)}, sum FROM blocks ORDER BY id").fetchall()
-            parts = {row[0] for row in self.db.execute("SELECT id FROM parts")}
+        rows = self.query(f"SELECT {', '.join(BLOCK_COLUMNS)}, sum FROM blocks ORDER BY id")
+        parts = {row[0] for row in self.query("SELECT id FROM parts")}
         if any(not checksum_matches(row) for row in rows):
             raise DamagedStoreError(f"a block of {self.folder} fails its checksum", code="damaged-folder")
         return parse_blocks([row[:-1] for row in rows], self.folder, parts=parts)
 
     def planned(self) -> int:
         """Count the draws in the file, whatever its blocks say."""
-        with translate_sqlite_errors(self.folder):
-            return int(self.db.execute("SELECT count(*) FROM plan").fetchone()[0])
+        return int(self.query("SELECT count(*) FROM plan")[0][0])
 
     def admit_through(self, last: int, *, blocks: Container[int]) -> None:
         """Commit that every draw of these blocks up to index `last` will be completed, whatever it costs."""
@@ -238,19 +239,17 @@ class Store:
 
     def common_shape(self) -> str | None:
         """Return the shape that most outputs have, as text; None before the first output."""
-        with translate_sqlite_errors(self.folder):
-            row = self.db.execute(
-                "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
-                " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
-            ).fetchone()
-        return None if row is None else str(row[0])
+        found = self.query(
+            "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
+            " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
+        )
+        return str(found[0][0]) if found else None
 
     def outputs_vary(self, shape: str) -> bool:
         """Return whether two outputs of this shape differ; stops at the first that does."""
         wanted = "FROM runs WHERE status = 'ok' AND shape = ?"
-        query = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
-        with translate_sqlite_errors(self.folder):
-            return bool(self.db.execute(query, (shape, shape)).fetchone()[0])
+        sql = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
+        return bool(self.query(sql, shape, shape)[0][0])
 
     def forget(self, indices: Sequence[int]) -> None:
         """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
@@ -261,13 +260,11 @@ class Store:
         """Sum "cpu" or "wall" seconds or "reported" cost over all runs, or "elapsed" seconds over all drivers."""
         table, column = ("sessions", of) if of == "elapsed" else ("runs", of)
         assert column in ("elapsed", "cpu", "wall", "reported")
-        with translate_sqlite_errors(self.folder):
-            return float(self.db.execute(f"SELECT coalesce(sum({column}), 0) FROM {table}").fetchone()[0])
+        return float(self.query(f"SELECT coalesce(sum({column}), 0) FROM {table}")[0][0])
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""
-        with translate_sqlite_errors(self.folder):
-            return bool(self.db.execute("SELECT EXISTS (SELECT 1 FROM runs)").fetchone()[0])
+        return bool(self.query("SELECT EXISTS (SELECT 1 FROM runs)")[0][0])
 
     # --- sessions ---
 
