@@ -50,7 +50,7 @@ def journey(home: Path, method: str, shell: Shell = shell) -> None:
     sims = th.Simulations.from_npz(home / "main.npz")
     (result,) = read_results(home / "runs" / "main")
     assert len(sims) > 1000 and result.diagnosis is not None
-    low, high = sims.theta.min(0), sims.theta.max(0)
+    low, high = th.Campaign.open(home / "runs" / "main").prior.bounds
     assert ((result.samples >= low) & (result.samples <= high)).all()
 
 

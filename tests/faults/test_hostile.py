@@ -160,17 +160,17 @@ def noisy(theta, rng):
     return theta + rng.normal()
 
 
-def test_mending_touches_nothing_outside_the_folder(tmp_path):
-    """A link named like the place where a store is mended leads to somebody's files."""
+def test_repairing_touches_nothing_outside_the_folder(tmp_path):
+    """A link named like the place where a store is repaired leads to somebody's files."""
     c = tiny(tmp_path / "c")
     before = c.simulations().x
     precious = tmp_path / "precious"
     precious.mkdir()
     for name in ("thesis.tex", "store.sqlite"):
         (precious / name).write_text("precious")
-    (c.folder / "mending").symlink_to(precious)
+    (c.folder / "repairing").symlink_to(precious)
     os.truncate(c.folder / "store.sqlite", 10)
-    th.Campaign.mend(c.folder)
+    th.Campaign.repair(c.folder)
     assert {path.name: path.read_text() for path in precious.iterdir()} == dict.fromkeys(
         ("thesis.tex", "store.sqlite"), "precious"
     )

@@ -105,10 +105,10 @@ def test_sizes_are_refused_before_anything_is_made_by_them(spoilt, size):
 
 
 @pytest.mark.parametrize("size", ["draws", "proposal", "realisations"])
-def test_odd_values_are_mended_from_the_copy(spoilt, whole, size):
+def test_odd_values_are_repaired_from_the_copy(spoilt, whole, size):
     table, column, value, key = SIZES[size]
     folder = spoilt(table, column, value, key=key)
-    assert th.Campaign.mend(folder).repaired
+    assert th.Campaign.repair(folder).repaired
     scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
     assert scenario.final_hash(folder) == scenario.final_hash(whole)
 
@@ -137,7 +137,7 @@ def test_a_copy_that_is_none_of_ours_is_not_used(whole, tmp_path, name):
     (folder / "frozen.json").write_text(json.dumps(signed_again))
     assert read_backup(folder) is None
     with pytest.raises(CampaignError, match=r"frozen.json .* missing or damaged"):
-        th.Campaign.mend(folder)
+        th.Campaign.repair(folder)
 
 
 def test_a_copy_nested_beyond_reason(whole, tmp_path):

@@ -92,7 +92,7 @@ def hurried(monkeypatch):
     monkeypatch.setenv("SCENARIO_DELAY", "0")
 
 
-def survives(folder, expected, *, mend):
+def survives(folder, expected, *, repair):
     """Opens with the right table, or says what is damaged; returns whether damage was noticed."""
     try:
         found = table_hash(th.Campaign.open(folder).simulations())
@@ -109,8 +109,8 @@ def survives(folder, expected, *, mend):
         "no-runs-yet",
     )
     assert noticed or found == expected
-    if noticed and mend:
-        found = th.Campaign.mend(folder)
+    if noticed and repair:
+        found = th.Campaign.repair(folder)
         assert found.repaired or found.ok
         scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
         assert scenario.final_hash(folder) == expected
@@ -128,7 +128,8 @@ def flip(rng, data, bits=1):
 def test_flipped_bits(finished, tmp_path, rng):
     """Anywhere in the file: the right table, or a word about the damage; never a wrong value."""
     noticed = [
-        survives(damage(finished, tmp_path, lambda data: flip(rng, data)), finished[1], mend=i < 12) for i in range(60)
+        survives(damage(finished, tmp_path, lambda data: flip(rng, data)), finished[1], repair=i < 12)
+        for i in range(60)
     ]
     assert any(noticed)
 
@@ -147,14 +148,14 @@ def test_flipped_bits_of_a_recorded_output(finished, tmp_path, rng):
         return bytes(changed)
 
     for _ in range(25):
-        assert survives(damage(finished, tmp_path, hit), finished[1], mend=False)
+        assert survives(damage(finished, tmp_path, hit), finished[1], repair=False)
 
 
 def test_truncated_files(finished, tmp_path, rng):
     expected = finished[1]
     for i, share in enumerate([0.0, 0.05, 0.3, 0.6, 0.9, 0.999]):
         cut = damage(finished, tmp_path, lambda data, share=share: data[: int(share * len(data))])
-        noticed = survives(cut, expected, mend=i >= 1)
+        noticed = survives(cut, expected, repair=i >= 1)
         # the last bytes may belong to no row; then the table must be the right one, as `survives` has tested
         assert noticed or share > 0.95, f"a file cut to {share:.1%} must be noticed"
 
@@ -167,14 +168,14 @@ def test_a_page_of_zeros(finished, tmp_path, rng):
             page = int(rng.integers(1, len(data) // 4096))
             return data[: 4096 * page] + bytes(4096) + data[4096 * (page + 1) :]
 
-        survives(damage(finished, tmp_path, blank), expected, mend=True)
+        survives(damage(finished, tmp_path, blank), expected, repair=True)
 
 
 @pytest.mark.slow
 def test_five_hundred_flips(finished, tmp_path, rng):
     for _ in range(500):
         folder = damage(finished, tmp_path, lambda data: flip(rng, data, bits=int(rng.integers(1, 4))))
-        survives(folder, finished[1], mend=bool(rng.random() < 0.3))
+        survives(folder, finished[1], repair=bool(rng.random() < 0.3))
 
 
 def test_a_torn_write_ahead_log(prepared, tmp_path, rng):
@@ -218,14 +219,14 @@ def test_newer_format_is_left_alone(tmp_path):
         db.execute("PRAGMA user_version = 9")
         db.execute("UPDATE meta SET value = ?, sum = ? WHERE key = 'format'", with_checksum(("format", "9"))[1:])
     db.close()
-    for call in (scenario.campaign, th.Campaign.mend):
+    for call in (scenario.campaign, th.Campaign.repair):
         with pytest.raises(CampaignError) as caught:
             call(tmp_path / "c")
         assert caught.value.code == "newer-version"
 
 
 @pytest.mark.parametrize("version", [0, 2, 1 << 30])
-def test_a_flipped_version_is_damage_and_is_mended(finished, tmp_path, version):
+def test_a_flipped_version_is_damage_and_is_repaired(finished, tmp_path, version):
     """The header says one format, the record with a checksum another."""
     folder = damage(finished, tmp_path, lambda data: data)
     with sqlite3.connect(folder / "store.sqlite") as db:
@@ -234,7 +235,7 @@ def test_a_flipped_version_is_damage_and_is_mended(finished, tmp_path, version):
     with pytest.raises(CampaignError, match=f"header says format {version}") as caught:
         scenario.campaign(folder)
     assert caught.value.code == "damaged-folder" and "th.Campaign.repair(folder)" in str(caught.value)
-    assert survives(folder, finished[1], mend=True)
+    assert survives(folder, finished[1], repair=True)
 
 
 def test_a_store_that_was_deleted(finished, tmp_path):
@@ -248,7 +249,7 @@ def test_a_store_that_was_deleted(finished, tmp_path):
         assert caught.value.code == "damaged-folder" and "all results of its 220 planned runs" in caught.value.what
         assert "th.Campaign.repair(folder)" in caught.value.fix and "backup" in caught.value.fix
     assert (folder / "frozen.json").read_bytes() == before and not (folder / "store.sqlite").exists()
-    found = th.Campaign.mend(folder)
+    found = th.Campaign.repair(folder)
     assert found.repaired and "all results" in str(found) and len(found.damaged_plan) == 220
     assert scenario.campaign(folder).status().pending == 220
     scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
@@ -259,7 +260,7 @@ def test_neither_store_nor_copy_can_be_read(finished, tmp_path):
     folder = damage(finished, tmp_path, lambda data: data)
     (folder / "store.sqlite").unlink()
     (folder / "frozen.json").write_text("[")
-    for call in (lambda: th.Campaign.mend(folder), lambda: th.Campaign.mend(folder, scenario.PRIOR)):
+    for call in (lambda: th.Campaign.repair(folder), lambda: th.Campaign.mend(folder, scenario.PRIOR)):
         with pytest.raises(CampaignError, match=r"frozen.json .*damaged") as caught:
             call()
         assert caught.value.code == "damaged-folder" and "backup" in caught.value.fix
@@ -276,5 +277,5 @@ def test_damage_names_the_indices(finished, tmp_path):
     db.close()
     found = th.Campaign.open(folder).verify()
     assert found.damaged_runs == (40, 41, 97) and found.damaged_plan == (50,) and not found.ok
-    assert survives(folder, finished[1], mend=True)
+    assert survives(folder, finished[1], repair=True)
     assert np.isfinite(th.Campaign.open(folder).simulations().theta).all()
