@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -122,6 +122,7 @@ class GaussianProcessFit:
     level: float
     variance: float
     noise: float
+    kind: str = field(default="gaussian_process", init=False, repr=False)
 
     def __call__(self, theta: Array) -> Array:
         """Predicted log cost (n,), in float32 chunks where that is good to 1e-3, in float64 where it is not."""
@@ -151,26 +152,6 @@ class GaussianProcessFit:
         inputs = self.scaling(theta) / self.lengths
         centres = inputs if len(inputs) <= MAX_EXACT_ROWS else self.centres
         return _make_solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {
-            "kind": "gaussian_process",
-            "scaling": self.scaling.to_dict(),
-            "lengths": self.lengths.tolist(),
-            "centres": self.centres.tolist(),
-            "alpha": self.alpha.tolist(),
-            "level": self.level,
-            "variance": self.variance,
-            "noise": self.noise,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GaussianProcessFit:
-        """Rebuild the fit that `to_dict` wrote."""
-        lengths, centres, alpha = (freeze(data[label]) for label in ("lengths", "centres", "alpha"))
-        scaling = Scaling.from_dict(data["scaling"])
-        return cls(scaling, lengths, centres, alpha, data["level"], data["variance"], data["noise"])
 
     def __str__(self) -> str:
         return f"Gaussian process on {len(self.centres)} points"
