@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -31,23 +31,6 @@ from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, 
 from thrifty.store.validate import Block
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-
-
-class Generations(Protocol):
-    """Draws and runs one generation after the other."""
-
-    @property
-    def campaign(self) -> Campaign | None:
-        """The campaign whose folder keeps the runs, if any."""
-        ...
-
-    def read_earlier(self) -> list[tuple[Any, Simulations]]:
-        """Return (proposal, simulations) of the runs that were there before the first generation."""
-        ...
-
-    def run(self, proposal: Any, n: int) -> Simulations:
-        """Simulate n draws from the proposal; return them in plan order."""
-        ...
 
 
 def open_generations(
@@ -167,6 +150,9 @@ class CampaignGenerations:
                 why="the folder was made with other settings, another observation or another seed",
                 fix="use the settings it was made with, or a new folder",
             )
+
+
+Generations = MemoryGenerations | CampaignGenerations  # draw and run one generation after the other
 
 
 def _read(opened: OpenCampaign, block: Block) -> Simulations:

@@ -12,6 +12,7 @@ cost; it is what a method that chooses its own proposals needs besides its propo
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,18 @@ class RunPool:
     Attributes:
         counts: Runs from each proposal.
         log_weights: Log prior over pool density (n,).
+        runs: All runs in one table without weights, indices continued; there from the first `add` on.
+        spent: Cost and number of all runs.
     """
+
+    runs: Simulations
 
     def __init__(self, prior: Prior) -> None:
         self.prior = prior
         self.proposals: list[Any] = []
         self.counts: list[int] = []
         self.log_weights: Array = np.empty(0)
-        self._parts: list[Simulations] = []
+        self.spent = Spent(0.0, 0)
         self._ratios: list[Array] = []  # log q_j/prior at every run, kept so that it is computed once
 
     def __len__(self) -> int:
@@ -56,13 +61,16 @@ class RunPool:
             np.concatenate([known, self._ratio(q, sims.theta)])
             for known, q in zip(self._ratios, self.proposals, strict=True)
         ]
-        self._parts.append(sims)
+        parts = [self.runs, sims] if len(self) else [sims]
+        columns = {c: np.concatenate([getattr(part, c) for part in parts]) for c in ("theta", "x", "cost", "status")}
+        self.runs = replace(parts[0], **columns, index=None, log_weights=None, proposal=None)
+        self.spent = Spent(self.spent.cost + float(np.nansum(sims.cost)), len(self.runs))
         if self.proposals and proposal is self.proposals[-1]:
             self.counts[-1] += len(sims)
         else:
             self.proposals.append(proposal)
             self.counts.append(len(sims))
-            self._ratios.append(self._ratio(proposal, self.theta))
+            self._ratios.append(self._ratio(proposal, self.runs.theta))
         shares = np.array(self.counts) / sum(self.counts)
         terms = [np.log(share) + ratio for share, ratio in zip(shares, self._ratios, strict=True)]
         self.log_weights = -np.logaddexp.reduce(terms, axis=0)
@@ -71,41 +79,10 @@ class RunPool:
         return np.zeros(len(theta)) if proposal is self.prior else proposal.log_ratio(theta)
 
     @property
-    def theta(self) -> Array:
-        """Parameters (n, p) of all runs."""
-        return np.concatenate([part.theta for part in self._parts])
-
-    @property
-    def cost(self) -> Array:
-        """Costs (n,) of all runs."""
-        return np.concatenate([part.cost for part in self._parts])
-
-    @property
-    def spent(self) -> Spent:
-        """Cost and number of all runs."""
-        return Spent(float(sum(np.nansum(part.cost) for part in self._parts)), len(self))
-
-    @property
     def cost_variation(self) -> float:
         """Standard deviation of the costs over their mean; 0 before there are any."""
-        cost = self.cost[np.isfinite(self.cost)] if self._parts else np.empty(0)
+        cost = self.runs.cost[np.isfinite(self.runs.cost)] if len(self) else np.empty(0)
         return float(cost.std() / cost.mean()) if len(cost) and cost.mean() > 0 else 0.0
-
-    @property
-    def runs(self) -> Simulations:
-        """All runs in one table without weights, indices continued."""
-        first = self._parts[0]
-        return Simulations(
-            theta=self.theta,
-            x=np.concatenate([part.x for part in self._parts]),
-            cost=self.cost,
-            status=np.concatenate([part.status for part in self._parts]),
-            index=np.arange(len(self)),
-            m=first.m,
-            names=first.names,
-            x_names=first.x_names,
-            unit=first.unit,
-        )
 
     @property
     def table(self) -> Simulations:
@@ -154,7 +131,7 @@ class PaidRuns:
         return done, stopped
 
     def _check_cost(self, allowed: Allowance) -> None:
-        if allowed.cost is not None and not np.nansum(self.pool.cost) > 0:
+        if allowed.cost is not None and not np.nansum(self.pool.runs.cost) > 0:
             raise CostError(
                 f"a budget was given, but the first {len(self.pool)} runs report no cost",
                 code="bad-cost",
@@ -164,7 +141,7 @@ class PaidRuns:
 
     def compare_cost(self, proposal: Any, n: int) -> tuple[float, float]:
         """Return the cost of the last n runs, drawn from the proposal, and what the cost model expects of them."""
-        cost = float(np.nansum(self.pool.cost[-n:]))
+        cost = float(np.nansum(self.pool.runs.cost[-n:]))
         predicted = 0.0 if self.cost is None else n * self._predict(proposal)
         self._accuracy.append((cost, predicted))
         return cost, predicted
@@ -192,7 +169,7 @@ class PaidRuns:
         if self.known_cost:
             return
         some = np.unique(np.linspace(0, len(self.pool) - 1, COST_FIT_RUNS).astype(int))
-        theta, cost = self.pool.theta[some], self.pool.cost[some]
+        theta, cost = self.pool.runs.theta[some], self.pool.runs.cost[some]
         timed = np.isfinite(cost) & (cost > 0)
         if not timed.any():
             self.cost = None
