@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import CostError, PenaltyError, warn
+from thrifty.errors import PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
 from thrifty.proposals.reference import (
     Normaliser,
+    add_inside,
     as_count,
     check_callable,
+    cost_to_dict,
     draw_enough_reference_costs,
     estimate_normaliser,
     evaluate_cost,
@@ -131,11 +133,7 @@ class CostAware:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Return log density (n,), normalised through the estimated B."""
-        theta = as_rows(theta, dim=self.prior.dim)
-        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
-        inside = out > -np.inf
-        out[inside] += self.log_ratio(theta[inside])
-        return out
+        return add_inside(self.prior, as_rows(theta, dim=self.prior.dim), self.log_ratio)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
         """Draw n parameters exactly, with their log weights.
@@ -222,15 +220,10 @@ class CostAware:
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain numbers, where the cost model has them; the prior is given again on loading."""
-        if not hasattr(self.cost, "to_dict"):
-            raise CostError(
-                "the cost is a function and cannot be saved as plain numbers",
-                code="code-not-saved",
-                fix="fit it with th.fit_cost, or keep the log_weights that came with the draws",
-            )
+        fix = "fit it with th.fit_cost, or keep the log_weights that came with the draws"
         return {
             "kind": "cost_aware",
-            "cost": self.cost.to_dict(),  # type: ignore[attr-defined]
+            "cost": cost_to_dict(self.cost, fix),
             "penalty": penalty_to_dict(self.penalty),
             "log_normaliser": self.log_normaliser,
         }

@@ -1,4 +1,4 @@
-"""Joint weights of draws from several known proposals."""
+"""Joint weights of draws from several known proposals; and any proposal from its plain numbers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import WeightError, warn
+from thrifty.penalties import penalty_from_dict
 from thrifty.priors import as_prior, is_same_prior
-from thrifty.proposals.reference import as_count
-from thrifty.types import Array, Prior, as_rows
+from thrifty.priors.prior_dict import prior_from_dict
+from thrifty.proposals.cost_aware import CostAware
+from thrifty.proposals.kernel import KernelProposal
+from thrifty.proposals.reference import add_inside, as_count
+from thrifty.types import Array, Prior, Weighting, as_rows
 
 MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
 
@@ -81,11 +85,7 @@ class Pool:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Return log density of the pool (n,)."""
-        theta = as_rows(theta, dim=self.prior.dim)
-        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
-        inside = out > -np.inf
-        out[inside] += self.log_ratio(theta[inside])
-        return out
+        return add_inside(self.prior, as_rows(theta, dim=self.prior.dim), self.log_ratio)
 
     def _log_ratio_of(self, proposal: Any, theta: Array) -> Array:
         if is_same_prior(proposal, self.prior):
@@ -113,3 +113,23 @@ def _warn_if_normaliser_is_rough(proposal: Any) -> None:
             " rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
             stacklevel=5,
         )
+
+
+def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
+    """Rebuild the proposal or pool that `to_dict` wrote, over the given prior; nothing is drawn."""
+    from thrifty.costs import cost_from_dict  # scipy: not at import
+
+    prior = as_prior(prior)
+    cost = None if data.get("cost") is None else cost_from_dict(data["cost"])
+    match data.get("kind"):
+        case "cost_aware" if cost is not None:
+            return CostAware(prior, cost, penalty_from_dict(data["penalty"]), data["log_normaliser"])
+        case "kernel":  # a folder opened without its prior still has its numbers
+            own = prior if data["prior"]["kind"] == "given" else prior_from_dict(data["prior"])
+            arrays = (data[label] for label in ("centres", "log_weights", "kernel"))
+            return KernelProposal(own, *arrays, penalty=penalty_from_dict(data["penalty"]), cost=cost)
+        case "pool":
+            parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
+            return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)
+        case other:
+            raise WeightError(f"unknown kind of proposal {other!r}", code="bad-file")
