@@ -54,6 +54,12 @@ def freeze(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArr
     return copy
 
 
+def set_fields(instance: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, from its own `__post_init__`."""
+    for label, value in values.items():
+        object.__setattr__(instance, label, value)
+
+
 def as_names(names: Sequence[str], count: int, label: str) -> tuple[str, ...]:
     """Read names as a tuple: none twice, and as many as columns or none at all."""
     if isinstance(names, str):

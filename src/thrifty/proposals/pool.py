@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +15,9 @@ from thrifty.priors.prior_dict import prior_from_dict
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.reference import add_inside, as_count
-from thrifty.types import Array, Prior, Weighting, as_rows
+from thrifty.types import Array, Prior, Weighting, as_rows, set_fields
 
 MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
-
-
-@runtime_checkable
-class _KnownRatio(Protocol):
-    def log_ratio(self, theta: npt.ArrayLike) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +52,7 @@ class Pool:
             ) from None
         if not parts or sum(count for count, _ in parts) == 0:
             raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="bad-setting")
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "prior", as_prior(self.prior))
+        set_fields(self, parts=parts, prior=as_prior(self.prior))
         if len(parts) > 1:
             for _, proposal in parts:
                 _warn_if_normaliser_is_rough(proposal)
@@ -91,7 +85,7 @@ class Pool:
         if is_same_prior(proposal, self.prior):
             return np.zeros(len(theta))
         # a ratio is against the proposal's own prior: of use only where that is the pool's
-        if isinstance(proposal, _KnownRatio) and is_same_prior(getattr(proposal, "prior", self.prior), self.prior):
+        if hasattr(proposal, "log_ratio") and is_same_prior(getattr(proposal, "prior", self.prior), self.prior):
             return proposal.log_ratio(theta)
         density: Any = proposal if hasattr(proposal, "log_prob") else as_prior(proposal)
         return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
