@@ -22,7 +22,7 @@ linear T means nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -138,38 +138,34 @@ def find_tolerance(distances: Array, log_weights: Array, *, particles: int, leas
     return epsilon, float(effective[last])
 
 
-@dataclass(frozen=True)
-class Projection:
-    """The projected statistics of the runs near the observation.
+def accept_projected(
+    table: Simulations, near: Nearness, *, prior: Prior, particles: int, adjust: Adjust
+) -> WeightedPosterior | None:
+    """Accept the weighted draws with the smallest |T| that count as `particles`, or as more of many runs.
 
-    Attributes:
-        rows: Runs of the pool that are near (k,).
-        values: T at them (k, p).
-        prior, particles: As in `th.SMCABC`.
+    None where a distance or a tolerance was given, or too few runs are near for a projection.
     """
-
-    rows: npt.NDArray[np.intp]
-    values: Array
-    prior: Prior
-    particles: int
-
-    def posterior(self, table: Simulations, x_o: Array, adjust: Adjust) -> WeightedPosterior:
-        """Accept the weighted draws with the smallest |T| that count as `particles`, or as more of many runs."""
-        near = Simulations.from_arrays(
-            theta=table.theta[self.rows], x=self.values, log_weights=table.log_weights[self.rows], names=table.names
-        )
-        one = Euclidean(np.ones(self.values.shape[1]))
-        origin = np.zeros(self.values.shape[1])
-        many = min(len(self.rows) / RUNS_PER_DRAW, ess(near.log_weights) / 4)
-        epsilon, _ = find_tolerance(
-            one(self.values, origin), near.log_weights, particles=max(self.particles, int(many))
-        )
-        found = ABC(self.prior, epsilon=epsilon, distance=one, adjust=adjust).fit(near).accepted(origin)
-        return replace(found, x_o=x_o, index=self.rows[found.index])
+    offset = near.offset(table) if near.is_adaptive else None
+    found = None if offset is None else project(table, offset, near.distances, prior=prior, particles=particles)
+    if found is None:
+        return None
+    rows, values = found
+    runs = Simulations.from_arrays(
+        theta=table.theta[rows], x=values, log_weights=table.log_weights[rows], names=table.names
+    )
+    one, origin = Euclidean(np.ones(values.shape[1])), np.zeros(values.shape[1])
+    many = min(len(rows) / RUNS_PER_DRAW, ess(runs.log_weights) / 4)
+    epsilon, _ = find_tolerance(one(values, origin), runs.log_weights, particles=max(particles, int(many)))
+    accepted = ABC(prior, epsilon=epsilon, distance=one, adjust=adjust).fit(runs).accepted(origin)
+    return replace(accepted, x_o=near.x_o, index=rows[accepted.index])
 
 
-def project(table: Simulations, offset: Array, distances: Array, *, prior: Prior, particles: int) -> Projection | None:
-    """Project the statistics of a pool: its table, s - s_o (n, d), distances (n,), infinite for failed runs.
+def project(
+    table: Simulations, offset: Array, distances: Array, *, prior: Prior, particles: int
+) -> tuple[npt.NDArray[np.intp], Array] | None:
+    """Project the statistics of the runs near the observation; return their rows (k,) and T at them (k, p).
+
+    From the table of a pool, its s - s_o (n, d) and its distances (n,), infinite for failed runs.
 
     The neighbourhood is the nearest fifth of all runs, at least 4 · particles of them, and more (up to twice as many)
     until they count as the particles. None where it holds too few runs for the regression.
@@ -190,4 +186,4 @@ def project(table: Simulations, offset: Array, distances: Array, *, prior: Prior
     covariance = (residual * weights[:, None]).T @ residual / weights.sum()
     if np.linalg.matrix_rank(covariance) < len(covariance):
         return None
-    return Projection(near, fitted @ np.linalg.cholesky(np.linalg.inv(covariance)), prior, particles)
+    return near, fitted @ np.linalg.cholesky(np.linalg.inv(covariance))

@@ -35,12 +35,12 @@ from thrifty.priors import as_prior
 from thrifty.proposals import CostAware
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.sequential.generations import Generations, open_generations
-from thrifty.sequential.nearness import RUNS_PER_COEFFICIENT, Nearness, find_tolerance, project
+from thrifty.sequential.nearness import RUNS_PER_COEFFICIENT, Nearness, accept_projected, find_tolerance
 from thrifty.sequential.run_pool import PaidRuns
 from thrifty.sequential.spending import Allowance
 from thrifty.study.study import Study
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Cost, Penalty, Prior
+from thrifty.types import Array, Cost, Penalty, Prior, set_fields
 from thrifty.weights import ess
 
 FIRST_RUNS = 50  # runs of generation 0 that a budget pays before anything else: fewer say nothing of cost or posterior
@@ -90,8 +90,7 @@ class SMCABC:
     adjust: Adjust = "none"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        object.__setattr__(self, "penalty", as_penalty(self.penalty))
+        set_fields(self, prior=as_prior(self.prior), penalty=as_penalty(self.penalty))
         ABC(self.prior, distance=self.distance, adjust=self.adjust)  # the same checks
         if self.particles < 10 or (self.size is not None and self.size < 10):
             raise ConfigError(
@@ -185,7 +184,9 @@ class Loop:
             each = self.runs.expected_cost(proposal)
             size = max(self.size, len(self.pool) // POOL_PER_GENERATION)
             stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool.spent), allowed)
-        return self._study(stopped)
+        table, generations = self.pool.table, tuple(self.generations)
+        posterior = self._posterior(table)
+        return Study(posterior, table, posterior.x_o, "smcabc", self.campaign, generations=generations, stopped=stopped)
 
     def _run_first(self, allowed: Allowance) -> str:
         """Run generation 0, from the prior; under a budget at most a share of it."""
@@ -262,19 +263,11 @@ class Loop:
             return "acceptance"
         return ""
 
-    def _study(self, stopped: str) -> Study:
-        table, generations = self.pool.table, tuple(self.generations)
-        posterior = self._posterior(table)
-        return Study(posterior, table, posterior.x_o, "smcabc", self.campaign, generations=generations, stopped=stopped)
-
     def _posterior(self, table: Simulations) -> WeightedPosterior:
         """Accept the draws nearest to x_o, in projected statistics where neither distance nor tolerance was given."""
-        settings, near = self.settings, self.near
-        offset = near.offset(table) if near.is_adaptive else None
-        if offset is not None:
-            found = project(table, offset, near.distances, prior=self.prior, particles=settings.particles)
-            if found is not None:
-                return found.posterior(table, near.x_o, settings.adjust)
-        epsilon = self.generations[-1].epsilon
-        method = ABC(self.prior, epsilon=epsilon, distance=near.distance, adjust=settings.adjust)
+        prior, near, adjust = self.prior, self.near, self.settings.adjust
+        found = accept_projected(table, near, prior=prior, particles=self.settings.particles, adjust=adjust)
+        if found is not None:
+            return found
+        method = ABC(prior, epsilon=self.generations[-1].epsilon, distance=near.distance, adjust=adjust)
         return method.fit(table).accepted(near.x_o)
