@@ -194,24 +194,19 @@ def _check_timings(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array,
 
 
 def _list_candidates(model: Any, distinct: int, dim: int) -> list[Model]:
-    if isinstance(model, str):
-        if model != "auto":
-            raise CostError(
-                f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
-                code="bad-setting",
-            )
-        # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
-        degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
-        return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
+    if isinstance(model, Polynomial | GaussianProcess):
+        return [model]
     if isinstance(model, type):
         raise CostError(f"model {model.__name__} is a class", code="bad-setting", fix=f"call it: th.{model.__name__}()")
-    if not isinstance(model, Polynomial | GaussianProcess):
+    if not isinstance(model, str) or model != "auto":
         raise CostError(
             f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
             code="bad-setting",
             fix="any other model is welcome as the cost itself: a callable (n, p) -> (n,)",
         )
-    return [model]
+    # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
+    degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
+    return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
 
 
 def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:

@@ -48,7 +48,7 @@ class _Clipped:
     low: float | None
     high: float | None
 
-    def _check_range(self) -> None:
+    def __post_init__(self) -> None:
         """Check floor and cap, and keep them as plain floats."""
         low, high = self.low, self.high
         for label, value in (("low", low), ("high", high)):
@@ -97,7 +97,7 @@ class Power(_Clipped, Saved):
         if not (np.isfinite(self.k) and self.k >= 0):
             hint = " (that would prefer expensive runs)" if self.k < 0 else ""
             raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k:g}{hint}", code="bad-penalty")
-        self._check_range()
+        super().__post_init__()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""
@@ -123,9 +123,6 @@ class Constant(_Clipped, Saved):
     kind: ClassVar[str] = "constant"
     low: float | None = None
     high: float | None = None
-
-    def __post_init__(self) -> None:
-        self._check_range()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """One for every cost."""
@@ -155,7 +152,7 @@ class Custom(_Clipped):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise PenaltyError(f"penalty must be callable, got {self.function!r}", code="bad-penalty")
-        self._check_range()
+        super().__post_init__()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""

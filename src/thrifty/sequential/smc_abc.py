@@ -36,7 +36,7 @@ from thrifty.proposals import CostAware
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.sequential.generations import Generations, open_generations
 from thrifty.sequential.nearness import RUNS_PER_COEFFICIENT, Nearness, accept_projected, find_tolerance
-from thrifty.sequential.run_pool import PaidRuns
+from thrifty.sequential.run_pool import RunPool
 from thrifty.sequential.spending import Allowance
 from thrifty.study.study import Study
 from thrifty.tables.simulations import Simulations
@@ -168,8 +168,7 @@ class Loop:
         # a campaign keeps its own prior object; parts that are the prior are known by identity
         self.prior: Prior = settings.prior if self.campaign is None else self.campaign.prior
         self.size: int = settings.size or 2 * settings.particles
-        self.source, self.runs = generations, PaidRuns(self.prior, generations, cost)
-        self.pool = self.runs.pool
+        self.source, self.pool = generations, RunPool(self.prior, generations, cost)
         self.near = Nearness(settings.distance, x_o, fixed=settings.epsilon is not None)
         self.generations: list[Generation] = []
 
@@ -181,7 +180,7 @@ class Loop:
         stopped = self._run_first(allowed)
         while not (stopped := stopped or self._stop_reason()):
             proposal = self._next()
-            each = self.runs.expected_cost(proposal)
+            each = self.pool.expected_cost(proposal)
             size = max(self.size, len(self.pool) // POOL_PER_GENERATION)
             stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool.spent), allowed)
         table, generations = self.pool.table, tuple(self.generations)
@@ -194,8 +193,8 @@ class Loop:
         if missing <= 0:
             return ""
         proposal = self.prior
-        if self.runs.known_cost and self.runs.cost is not None:
-            proposal = CostAware(self.prior, self.runs.cost, as_penalty(self.settings.penalty))
+        if self.pool.known_cost and self.pool.cost is not None:
+            proposal = CostAware(self.prior, self.pool.cost, as_penalty(self.settings.penalty))
         stopped = self._run_generation(proposal, min(missing, FIRST_RUNS) if allowed.cost else missing, allowed)
         missing = self.size - len(self.pool)
         if stopped or missing <= 0:
@@ -205,7 +204,7 @@ class Loop:
 
     def _run_generation(self, proposal: Any, size: int, allowed: Allowance) -> str:
         """Run `size` draws; return what stopped them, if anything did."""
-        done, stopped = self.runs.run(proposal, size, allowed)
+        done, stopped = self.pool.run(proposal, size, allowed)
         if done:
             self._note(proposal, done)
         return stopped
@@ -223,13 +222,13 @@ class Loop:
             particles=self.settings.particles,
             least=self.settings.epsilon or 0.0,
         )
-        cost, predicted = self.runs.compare_cost(proposal, n)
+        cost, predicted = self.pool.compare_cost(proposal, n)
         acceptance = float(np.mean(self.near.distances[-n:] <= epsilon))
         self.generations.append(Generation(n, cost, predicted, epsilon, effective, acceptance, proposal))
 
     def _next(self) -> KernelProposal:
-        self.runs.refit_cost()
-        cost = self.runs.cost
+        self.pool.refit_cost()
+        cost = self.pool.cost
         penalty = as_penalty(self.settings.penalty) if cost is not None else Constant()
         theta, log_weights, scale = self._particles()
         return KernelProposal.around(self.prior, theta, log_weights, penalty=penalty, cost=cost, scale=scale)
