@@ -27,6 +27,7 @@ One form for all: *what* is wrong, with the value and its place; *why* it matter
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -59,11 +60,7 @@ class ThriftyError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:  # keyword-only arguments survive a worker boundary
-        return (_rebuild, (type(self), self.what, self.why, self.fix, self.code))
-
-
-def _rebuild(kind: type[ThriftyError], what: str, why: str, fix: str, code: str) -> ThriftyError:
-    return kind(what, why=why, fix=fix, code=code)
+        return (partial(type(self), why=self.why, fix=self.fix, code=self.code), (self.what,))
 
 
 class InputError(ThriftyError, ValueError):

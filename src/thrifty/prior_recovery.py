@@ -9,12 +9,10 @@ sum w^2 (1{theta <= t} - F)^2, so no approximation by an effective sample size i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import DataError, SelfCheckError, warn
+from thrifty.errors import DataError, warn
 from thrifty.priors import as_prior
 from thrifty.tables.draws import Draws, Proposal
 from thrifty.types import Array, Prior
@@ -98,16 +96,3 @@ def prior_recovery(q: Proposal, *, n: int = 50_000, seed: int = 0) -> float:
     ours, theirs = np.random.SeedSequence(seed).spawn(2)
     draws = q.sample(n, np.random.default_rng(ours))
     return check_recovery(draws, as_prior(q.prior), seed=int(theirs.generate_state(1)[0]))
-
-
-def require_recovery(q: Any, *, n: int = 50_000, seed: int = 0, level: float = 1e-6) -> float:
-    """Return the p-value, or raise when it is below `level`: nothing may run on weights that miss the prior."""
-    p = prior_recovery(q, n=n, seed=seed)
-    if p < level:
-        raise SelfCheckError(
-            f"weighted draws do not reproduce the prior (p = {p:.1g} over {n:,} draws); nothing was run",
-            code="self-check-failed",
-            why="draws and weights disagree, so every posterior would be wrong",
-            fix="check that the cost is a fixed function of theta (no randomness, no refitting), else report this",
-        )
-    return p

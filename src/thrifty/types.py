@@ -5,7 +5,7 @@ The module stands below every other one except `errors`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -52,6 +52,12 @@ def freeze(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArr
     copy = np.array(array, dtype=dtype)
     copy.setflags(write=False)
     return copy
+
+
+def set_fields(instance: object, **values: object) -> None:
+    """Set fields of a frozen dataclass, from its own `__post_init__`."""
+    for label, value in values.items():
+        object.__setattr__(instance, label, value)
 
 
 def as_names(names: Sequence[str], count: int, label: str) -> tuple[str, ...]:
@@ -111,12 +117,11 @@ class Prior(Protocol):
         ...
 
 
-class Cost(Protocol):
-    """Expected cost of a run: any callable (n, p) -> (n,), positive and finite."""
+Cost = Callable[[Array], Array]
+"""Expected cost of a run: any callable (n, p) -> (n,), positive and finite."""
 
-    def __call__(self, theta: Array, /) -> Array:
-        """Cost of each row."""
-        ...
+Simulator = Callable[..., Any]
+"""`simulate(theta, rng) -> numbers`; `rng` may be left out or be `seed`."""
 
 
 @runtime_checkable
@@ -143,14 +148,6 @@ class Weighting(Protocol):
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Return log of prior over proposal density at each row, up to a constant."""
-        ...
-
-
-class Simulator(Protocol):
-    """`simulate(theta, rng) -> numbers`; `rng` may be left out or be `seed`."""
-
-    def __call__(self, theta: Array, /, *args: Any) -> Any:
-        """One run."""
         ...
 
 

@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 import thrifty as th
+from thrifty.campaign.plan import self_check
 from thrifty.errors import SelfCheckError
-from thrifty.prior_recovery import require_recovery, weighted_ks
+from thrifty.prior_recovery import weighted_ks
 
 PRIORS = [
     lambda r: th.Uniform(r.uniform(-3, 0, 2), r.uniform(1, 4, 2)),
@@ -114,7 +115,7 @@ def test_planted_faults_are_found(fault: str):
     q = planted_faults()[fault]
     assert th.prior_recovery(q, seed=1) < 1e-6
     with pytest.raises(SelfCheckError, match="do not reproduce the prior"):
-        require_recovery(q, seed=1)
+        self_check(q, seed=1)
 
 
 def test_size_is_nominal(seed: int):

@@ -12,18 +12,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
 from thrifty.costs.polynomial import Polynomial, PolynomialFit
+from thrifty.costs.scaling import Scaling
 from thrifty.errors import CostError, warn
-from thrifty.types import Array, as_rows
+from thrifty.types import Array, as_rows, freeze
 
 FORMAT = 1
 _OUTLIER_SDS = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
@@ -36,28 +38,8 @@ _MAX_ROUND_RATIO = 10.0  # a run this many times its expectation counts no more 
 _ROWS_AT_ONCE = 8192  # rows predicted at once, so that they stay in cache
 
 
-class Model(Protocol):
-    """Settings of a regression of log cost."""
-
-    def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> LogFit:
-        """Fit it."""
-        ...
-
-
-class LogFit(Protocol):
-    """A fitted regression of log cost."""
-
-    def __call__(self, theta: Array) -> Array:
-        """Predicted log cost."""
-        ...
-
-    def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], LogFit]:
-        """Same settings on other rows, as a function of the target there."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        ...
+Model = Polynomial | GaussianProcess
+LogFit = PolynomialFit | GaussianProcessFit
 
 
 @dataclass(frozen=True)
@@ -76,7 +58,7 @@ class FittedCost:
         unit: Unit of cost.
     """
 
-    log_fit: PolynomialFit | GaussianProcessFit
+    log_fit: LogFit
     scale: float
     score: float
     bias: float
@@ -85,7 +67,7 @@ class FittedCost:
     high: float
     n: int
     unit: str = "s"
-    noise: float = field(default=0.0)
+    noise: float = 0.0
 
     def __call__(self, theta: npt.ArrayLike) -> Array:
         """Expected cost of each row (n,), positive and finite."""
@@ -99,13 +81,7 @@ class FittedCost:
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain numbers."""
-        numbers = ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")
-        return {
-            "format": FORMAT,
-            "kind": "fitted_cost",
-            "log_fit": self.log_fit.to_dict(),
-            **{label: getattr(self, label) for label in numbers},
-        }
+        return {"format": FORMAT, "kind": "fitted_cost", **asdict(self, dict_factory=_to_plain)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write as JSON of plain numbers; `th.load_cost` reads it back exactly."""
@@ -163,17 +139,21 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
         )
     candidates = _list_candidates(model, distinct, theta.shape[1])
     fits = [_fit_robustly(candidate, theta, log_cost, groups) for candidate in candidates]
-    held_out = [_predict_held_out(fit, theta, pulled, groups) for fit, pulled in fits]
+    held_out = [
+        _predict_held_out(theta, groups, lambda rows, f=fit, y=pulled: f.refitter(theta[rows])(y[rows]))
+        for fit, pulled in fits
+    ]
     errors = [float(np.mean((pulled - h) ** 2)) for (_, pulled), h in zip(fits, held_out, strict=True)]
     chosen = int(np.argmin(errors))
     (fit, _), predicted = fits[chosen], held_out[chosen]
     mean_fit = _move_to_mean(fit, theta, seconds, rounds=_SCORING_ROUNDS)
-    expected = np.exp(_predict_held_out_mean(mean_fit, theta, seconds, groups))
+    move = partial(_move_to_mean, mean_fit, rounds=_FOLD_SCORING_ROUNDS)  # each fold starts from the whole fit
+    expected = np.exp(_predict_held_out(theta, groups, lambda rows: move(theta[rows], seconds[rows])))
     total = float(np.minimum(seconds, _MAX_TOTAL_RATIO * expected).sum() / expected.sum())
     residual = log_cost - predicted
     spread = float(residual.std())
     return FittedCost(
-        log_fit=mean_fit,  # type: ignore[arg-type]
+        log_fit=mean_fit,
         scale=float(np.clip(total, 1 / 3, 3)),
         score=_score(log_cost, predicted),
         bias=total - 1,
@@ -214,24 +194,19 @@ def _check_timings(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array,
 
 
 def _list_candidates(model: Any, distinct: int, dim: int) -> list[Model]:
-    if isinstance(model, str):
-        if model != "auto":
-            raise CostError(
-                f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
-                code="bad-setting",
-            )
-        # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
-        degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
-        return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
+    if isinstance(model, Polynomial | GaussianProcess):
+        return [model]
     if isinstance(model, type):
         raise CostError(f"model {model.__name__} is a class", code="bad-setting", fix=f"call it: th.{model.__name__}()")
-    if not isinstance(model, Polynomial | GaussianProcess):
+    if not isinstance(model, str) or model != "auto":
         raise CostError(
             f'model must be "auto", th.Polynomial(degree) or th.GaussianProcess(), got {model!r}',
             code="bad-setting",
             fix="any other model is welcome as the cost itself: a callable (n, p) -> (n,)",
         )
-    return [model]
+    # a degree is tried when there are 1.5 timed parameters per coefficient, a process from 15 on
+    degrees = [d for d in (1, 2, 3) if d == 1 or 1.5 * Polynomial(d).terms(dim) <= distinct]
+    return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
 
 
 def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
@@ -251,17 +226,15 @@ def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArr
     return fit, pulled
 
 
-def _split_folds(groups: npt.NDArray[np.intp]) -> Iterator[npt.NDArray[np.bool_]]:
-    """Masks of held-out rows; all timings of one theta are held out together."""
+def _predict_held_out(
+    theta: Array, groups: npt.NDArray[np.intp], fit_rows: Callable[[npt.NDArray[np.bool_]], LogFit]
+) -> Array:
+    """Prediction of each row by a fit to the other folds (n,); all timings of one theta are held out together."""
     fold = np.random.default_rng(0).permutation(int(groups.max()) + 1) % _FOLDS
-    return (fold[groups] == k for k in np.unique(fold))
-
-
-def _predict_held_out(fit: LogFit, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> Array:
-    """Prediction of each row by the same settings fitted without its fold (n,)."""
     out = np.empty(len(theta))
-    for held in _split_folds(groups):
-        out[held] = fit.refitter(theta[~held])(log_cost[~held])(theta[held])
+    for k in np.unique(fold):
+        held = fold[groups] == k
+        out[held] = fit_rows(~held)(theta[held])
     return out
 
 
@@ -276,14 +249,6 @@ def _move_to_mean(fit: LogFit, theta: Array, seconds: Array, *, rounds: int) -> 
         f = f + 0.5 * (fit(theta) - f)
         surprise = np.clip(seconds * np.exp(-f) - 1, -1, _MAX_ROUND_RATIO)
     return fit
-
-
-def _predict_held_out_mean(fit: LogFit, theta: Array, seconds: Array, groups: npt.NDArray[np.intp]) -> Array:
-    """Predict the log expected cost of each row without its fold, started from the whole fit (n,)."""
-    out = np.empty(len(theta))
-    for held in _split_folds(groups):
-        out[held] = _move_to_mean(fit, theta[~held], seconds[~held], rounds=_FOLD_SCORING_ROUNDS)(theta[held])
-    return out
 
 
 def _score(log_cost: Array, predicted: Array) -> float:
@@ -301,6 +266,16 @@ def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
         )
 
 
+def _to_plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {label: value.tolist() if isinstance(value, np.ndarray) else value for label, value in items}
+
+
+def _from_plain(kind: type[Any], data: dict[str, Any]) -> Any:
+    values = {f.name: data[f.name] for f in fields(kind) if f.init}
+    arrays = {k: freeze(v, np.bool_ if k == "logged" else np.float64) for k, v in values.items() if isinstance(v, list)}
+    return kind(**values | arrays)
+
+
 def cost_from_dict(data: dict[str, Any]) -> FittedCost:
     """Rebuild the cost that `FittedCost.to_dict` wrote.
 
@@ -315,9 +290,9 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
                 fix="upgrade thrifty",
             )
         kinds = {"polynomial": PolynomialFit, "gaussian_process": GaussianProcessFit}
-        fit = kinds[data["log_fit"]["kind"]].from_dict(data["log_fit"])
-        numbers = {k: data[k] for k in ("scale", "score", "bias", "coverage", "low", "high", "n", "unit", "noise")}
-        cost = FittedCost(log_fit=fit, **numbers)
+        found = data["log_fit"]
+        fit = _from_plain(kinds[found["kind"]], {**found, "scaling": _from_plain(Scaling, found["scaling"])})
+        cost: FittedCost = _from_plain(FittedCost, {**data, "log_fit": fit})
         if not (0 < cost.scale < np.inf and 0 < cost.low <= cost.high < np.inf):
             raise ValueError(f"scale {cost.scale!r}, range {cost.low!r} to {cost.high!r}")
         cost(fit.scaling.centre[None])  # shapes fit together

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -60,21 +60,31 @@ class GaussianProcess:
 
 def _fit_hyperparameters(inputs: Array, log_cost: Array) -> tuple[Array, float, float]:
     """Length scales (p,), variance and noise variance of log cost."""
+    spread = float(log_cost.std()) or 1.0
+    scaled = (log_cost - log_cost.mean()) / spread
+    fitted = fit_process(inputs, scaled, lengths=(0.05, 1e3), noise=(0.05, (1e-6, 10.0))).kernel_
+    lengths = np.broadcast_to(np.asarray(fitted.k1.k2.length_scale, dtype=np.float64), (inputs.shape[1],))
+    return lengths.copy(), float(fitted.k1.k1.constant_value) * spread**2, float(fitted.k2.noise_level) * spread**2
+
+
+def fit_process(
+    inputs: Array,
+    target: Array,
+    *,
+    lengths: tuple[float, float],
+    noise: tuple[float, tuple[float, float]],
+    restarts: int = 0,
+) -> Any:
+    """Fit scikit-learn's process to a target (n,) of unit spread: bounds of the lengths, start and bounds of noise."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.gaussian_process import GaussianProcessRegressor
     from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-    spread = float(log_cost.std()) or 1.0
-    start: Any = np.ones(inputs.shape[1])
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(start, (0.05, 1e3)) + WhiteKernel(0.05, (1e-6, 10.0))
+    start: Any = np.ones(inputs.shape[1])  # one length per parameter
+    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(start, lengths) + WhiteKernel(*noise)
     with warnings.catch_warnings():  # a parameter that does not matter sits at its bound: that is the answer
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = GaussianProcessRegressor(kernel, n_restarts_optimizer=0).fit(
-            inputs, (log_cost - log_cost.mean()) / spread
-        )
-    fitted: Any = model.kernel_
-    lengths = np.broadcast_to(np.asarray(fitted.k1.k2.length_scale, dtype=np.float64), (inputs.shape[1],))
-    return lengths.copy(), float(fitted.k1.k1.constant_value) * spread**2, float(fitted.k2.noise_level) * spread**2
+        return GaussianProcessRegressor(kernel, random_state=0, n_restarts_optimizer=restarts).fit(inputs, target)
 
 
 def _kernel(a: Array, b: Array) -> Array:
@@ -122,6 +132,7 @@ class GaussianProcessFit:
     level: float
     variance: float
     noise: float
+    kind: str = field(default="gaussian_process", init=False, repr=False)
 
     def __call__(self, theta: Array) -> Array:
         """Predicted log cost (n,), in float32 chunks where that is good to 1e-3, in float64 where it is not."""
@@ -151,26 +162,6 @@ class GaussianProcessFit:
         inputs = self.scaling(theta) / self.lengths
         centres = inputs if len(inputs) <= MAX_EXACT_ROWS else self.centres
         return _make_solver(self.scaling, centres, inputs, (self.lengths, self.variance, max(self.noise, noise)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {
-            "kind": "gaussian_process",
-            "scaling": self.scaling.to_dict(),
-            "lengths": self.lengths.tolist(),
-            "centres": self.centres.tolist(),
-            "alpha": self.alpha.tolist(),
-            "level": self.level,
-            "variance": self.variance,
-            "noise": self.noise,
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> GaussianProcessFit:
-        """Rebuild the fit that `to_dict` wrote."""
-        lengths, centres, alpha = (freeze(data[label]) for label in ("lengths", "centres", "alpha"))
-        scaling = Scaling.from_dict(data["scaling"])
-        return cls(scaling, lengths, centres, alpha, data["level"], data["variance"], data["noise"])
 
     def __str__(self) -> str:
         return f"Gaussian process on {len(self.centres)} points"

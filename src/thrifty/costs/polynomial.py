@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations_with_replacement
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -122,7 +121,8 @@ class PolynomialFit:
     scaling: Scaling
     degree: int
     coefficients: Array
-    ridge: float = 1e-3
+    ridge: float
+    kind: str = field(default="polynomial", init=False, repr=False)
 
     def __call__(self, theta: Array) -> Array:
         """Predicted log cost (n,)."""
@@ -131,21 +131,6 @@ class PolynomialFit:
     def refitter(self, theta: Array, noise: float = 0.0) -> Callable[[Array], PolynomialFit]:
         """Fix the settings and other rows; return the fit as a function of the target. Noise does not matter to it."""
         return _make_solver(self.scaling, self.degree, self.ridge, theta)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {
-            "kind": "polynomial",
-            "degree": self.degree,
-            "coefficients": self.coefficients.tolist(),
-            "ridge": self.ridge,
-            "scaling": self.scaling.to_dict(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> PolynomialFit:
-        """Rebuild the fit that `to_dict` wrote."""
-        return cls(Scaling.from_dict(data["scaling"]), int(data["degree"]), freeze(data["coefficients"]), data["ridge"])
 
     def __str__(self) -> str:
         return f"polynomial of degree {self.degree}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,19 +43,3 @@ class Scaling:
         if self.logged.any():
             theta = np.where(self.logged, np.log(np.maximum(theta, self.floor)), theta)
         return (theta - self.centre) / self.scale
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {
-            "logged": self.logged.tolist(),
-            "centre": self.centre.tolist(),
-            "scale": self.scale.tolist(),
-            "floor": self.floor.tolist(),
-        }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Scaling:
-        """Rebuild the scaling that `to_dict` wrote."""
-        return cls(
-            freeze(data["logged"], np.bool_), freeze(data["centre"]), freeze(data["scale"]), freeze(data["floor"])
-        )

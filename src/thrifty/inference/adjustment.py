@@ -66,11 +66,15 @@ def adjust_parameters(theta: Array, offset: Array, log_weights: Array, box: BoxT
             fix='accept more (larger epsilon, quantile or n_accept) or use adjust="none"',
         )
     z = box.to_unconstrained(theta)
-    root = np.sqrt(weights)[:, None]
+    return box.to_bounded(z - regress(z, offset, weights)[0])
+
+
+def regress(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
+    """Return the fitted part B (s - s_o) and the residual, each (n, p), of the weighted regression of z on s - s_o."""
     scaled = scale_columns(offset, weights)
-    design = np.column_stack([np.ones(len(z)), scaled])
+    design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
     slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
-    return box.to_bounded(z - scaled @ slopes[1:])
+    return scaled @ slopes[1:], z - design @ slopes
 
 
 def scale_columns(offset: Array, weights: Array) -> Array:

@@ -26,6 +26,7 @@ from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
+from thrifty.proposals.reference import add_inside
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, as_rows, freeze
 from thrifty.weights import covariance
@@ -161,14 +162,7 @@ class LikelihoodPosterior:
             return self.weighted(x_o).log_prob(theta)
         likelihood = self.surrogate(x_o)
         theta = as_rows(theta, dim=self.prior.dim)
-        return self._joint(theta, likelihood) - self._log_evidence(likelihood)
-
-    def _joint(self, theta: Array, likelihood: Callable[[Array], Array]) -> Array:
-        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
-        inside = out > -np.inf
-        if inside.any():
-            out[inside] += likelihood(theta[inside])
-        return out
+        return add_inside(self.prior, theta, likelihood) - self._log_evidence(likelihood)
 
     def _log_evidence(self, likelihood: Callable[[Array], Array]) -> float:
         """Log integral of prior × likelihood: importance sampling from a Student t around emcee draws, over z."""
@@ -189,7 +183,7 @@ class LikelihoodPosterior:
             - np.log(np.diag(root)).sum()
             - 0.5 * (freedom + p) * np.log1p(np.square(u).sum(1) / freedom)
         )
-        target = self._joint(box.to_bounded(points), likelihood) + box.log_jacobian(points)
+        target = add_inside(self.prior, box.to_bounded(points), likelihood) + box.log_jacobian(points)
         return float(logsumexp(target - log_t) - np.log(len(points)))
 
     def _observations(self, x_o: npt.ArrayLike) -> Array:

@@ -29,6 +29,7 @@ from thrifty.errors import InferenceError, warn
 from thrifty.inference.mcmc_checks import correlate_places, effective_size, family_size, nested_rhat
 from thrifty.inference.posterior_draws import Sampled
 from thrifty.inference.transforms import BoxTransform
+from thrifty.proposals.reference import log_mean_exp
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, resample_indices
 
@@ -290,6 +291,4 @@ def log_evidence(log_likelihood: LogDensity, prior: Prior, *, rng: np.random.Gen
     theta = box.to_bounded(draws)
     log_prior = _replace_nan(prior.log_prob(theta) + box.log_jacobian(draws))
     mixture = np.logaddexp(np.log(0.8) + wide.logpdf(draws), np.log(0.2) + log_prior)
-    log_ratio = log_prior + _replace_nan(log_likelihood(theta)) - mixture
-    top = log_ratio.max()
-    return float(top + np.log(np.mean(np.exp(log_ratio - top))))
+    return log_mean_exp(log_prior + _replace_nan(log_likelihood(theta)) - mixture)

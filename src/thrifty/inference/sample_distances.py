@@ -30,6 +30,14 @@ def as_datasets(x: Array, name: str = "x") -> Array:
     return x.reshape(*x.shape[:2], -1)
 
 
+def measure_scale(x: Array, log_weights: Array) -> Array:
+    """Measure the prior-weighted spread (d,) of variables (n, d); infinite for a constant one, which counts for 0."""
+    spread = robust_spread(x, log_weights)
+    if not (spread > 0).any():
+        raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
+    return np.where(spread > 0, spread, np.inf)
+
+
 class _SampleDistance(PlainDistance):
     """What the distances between data sets share: the scale of the variables, a field of each."""
 
@@ -41,10 +49,7 @@ class _SampleDistance(PlainDistance):
         if self.scale is not None:
             return self
         first = as_datasets(x)[:, 0, :]  # one draw per parameter has the same prior-predictive spread as all m
-        spread = robust_spread(first, log_weights)
-        if not (spread > 0).any():
-            raise DataError(f"all {len(spread)} variables are constant in all {len(x)} runs", code="constant-output")
-        return replace(self, scale=freeze(np.where(spread > 0, spread, np.inf)))  # a constant variable counts for 0
+        return replace(self, scale=freeze(measure_scale(first, log_weights)))
 
     def _read(self, x: Array, x_o: Array) -> tuple[Array, Array, Array]:
         """Return the data sets (n, m, d), the scaled observed one (m_o, d) and the scale (d,)."""

@@ -25,13 +25,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError, InferenceError
+from thrifty.errors import ConfigError, InferenceError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
-from thrifty.inference.sample_distances import squares
+from thrifty.inference.sample_distances import measure_scale, squares
 from thrifty.inference.surrogate import fit_quadratic, hessian_of, products
 from thrifty.inference.transforms import BoxTransform
-from thrifty.inference.vector_distances import chunks, robust_spread
+from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
@@ -125,9 +125,9 @@ def calibrate_rate(score: SampleScore, z: Array, x: Array, x_o: Array, within: A
     """
     loss = (2 * score.across(x, x_o) - within[:, None]).sum(1)
     quadratic = fit_quadratic(z, -loss, width=0.0, effective=LOCAL_FIT_SHARE * len(z))
-    best = _keep_inside(quadratic.peak, z, quadratic.weights)
-    near = np.argsort(np.square((z - best) / quadratic.scale).sum(1))[:NEAREST_PARAMETERS]
     used = quadratic.weights > 1e-3
+    best = np.clip(quadratic.peak, z[used].min(0), z[used].max(0))  # within the runs that carry the fit
+    near = np.argsort(np.square((z - best) / quadratic.scale).sum(1))[:NEAREST_PARAMETERS]
     pseudo, owner = _choose_pseudo_observations(x, near)
     values = 2 * _across_without_self(score, x[used], pseudo, owner, np.flatnonzero(used)) - within[used, None]
     root = np.sqrt(quadratic.weights[used])[:, None]
@@ -146,12 +146,6 @@ def calibrate_rate(score: SampleScore, z: Array, x: Array, x_o: Array, within: A
         )
     half = (vectors / np.sqrt(values_j)) @ vectors.T
     return float(np.mean(1 / np.linalg.eigvalsh(half @ spread @ half)))
-
-
-def _keep_inside(peak: Array, z: Array, weights: Array) -> Array:
-    """Keep the peak within the runs that carry the fit."""
-    some = z[weights > 1e-3]
-    return np.clip(peak, some.min(0), some.max(0))
 
 
 def _choose_pseudo_observations(x: Array, near: Rows) -> tuple[Array, Rows]:
@@ -208,10 +202,7 @@ class ScoringRule:
         """Freeze scale and lengthscale from prior-weighted runs; `seed` has no effect."""
 
         def make_likelihood(valid: Simulations, x: Array) -> ScaledScore:
-            spread = robust_spread(x[:, 0], valid.log_weights)
-            if not (spread > 0).any():
-                raise DataError(f"all {len(spread)} variables are constant in all runs", code="constant-output")
-            scale = np.where(spread > 0, spread, np.inf)
+            scale = measure_scale(x[:, 0], valid.log_weights)
             score = SampleScore(self.score, scale, _choose_lengthscale(x / scale, valid.log_weights))
             return ScaledScore(score, self.weight, valid.theta, BoxTransform.of(self.prior), score.within(x))
 

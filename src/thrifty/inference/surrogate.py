@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -155,9 +154,7 @@ def _make_concave(fit: Quadratic) -> Quadratic:
     return Quadratic(fit.centre, fit.scale, coefficients, fit.weights)
 
 
-def fit_surrogate(
-    theta: Array, values: Array, box: BoxTransform, *, process: bool, seed: int = 0
-) -> Callable[[Array], Array]:
+def fit_surrogate(theta: Array, values: Array, box: BoxTransform, *, process: bool) -> Callable[[Array], Array]:
     """Fit a smooth function theta (k, p) -> log-likelihood (k,) to noisy values (n,) at theta (n, p).
 
     Args:
@@ -165,7 +162,6 @@ def fit_surrogate(
         values: Noisy log-likelihoods (n,).
         box: Bounds of the parameters.
         process: Add a Gaussian process on the residuals near the peak.
-        seed: For the restarts of the process's fit.
 
     Example:
         >>> theta = np.linspace(-3, 3, 200)[:, None]
@@ -176,7 +172,7 @@ def fit_surrogate(
     """
     z = box.to_unconstrained(theta)
     quadratic = fit_quadratic(z, values, width=2.0 * z.shape[1])
-    correction = _fit_process(z, values, quadratic, seed) if process else None
+    correction = _fit_process(z, values, quadratic) if process else None
 
     def predict(points: Array) -> Array:
         at = box.to_unconstrained(points)
@@ -185,25 +181,16 @@ def fit_surrogate(
     return predict
 
 
-def _fit_process(z: Array, values: Array, quadratic: Quadratic, seed: int) -> Callable[[Array], Array]:
+def _fit_process(z: Array, values: Array, quadratic: Quadratic) -> Callable[[Array], Array]:
     """Fit a Gaussian process to the residuals of the runs with most weight; return its mean."""
-    import warnings
-
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+    from thrifty.costs.gaussian_process import fit_process  # scipy: not at import
 
     order = np.argsort(-quadratic.weights, kind="stable")[:MAX_GP_POINTS]
     order = order[quadratic.weights[order] > 1e-3]
     u = (z[order] - quadratic.centre) / quadratic.scale
     residual = values[order] - quadratic(z[order])
     spread = max(float(residual.std()), 1e-9)
-    lengths: Any = np.ones(z.shape[1])  # one per parameter
-    kernel = ConstantKernel(1.0, (1e-3, 1e3)) * RBF(lengths, (0.2, 30.0)) + WhiteKernel(0.5, (1e-6, 1e2))
-    model = GaussianProcessRegressor(kernel, random_state=seed, n_restarts_optimizer=1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # a length at its bound is an answer: no structure left
-        model.fit(u, residual / spread)
+    model = fit_process(u, residual / spread, lengths=(0.2, 30.0), noise=(0.5, (1e-6, 1e2)), restarts=1)
 
     def correction(at: Array) -> Array:
         scaled = (at - quadratic.centre) / quadratic.scale

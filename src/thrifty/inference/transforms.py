@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array, Prior, as_rows, freeze
+from thrifty.types import Array, Prior, as_rows, freeze, set_fields
 
 # A parameter on the very edge would be sent to infinity; this share of the width keeps |z| below 28.
 MIN_EDGE_SHARE = 1e-12
@@ -43,8 +43,7 @@ class BoxTransform:
     high: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "low", freeze(np.atleast_1d(self.low)))
-        object.__setattr__(self, "high", freeze(np.atleast_1d(self.high)))
+        set_fields(self, low=freeze(np.atleast_1d(self.low)), high=freeze(np.atleast_1d(self.high)))
 
     @classmethod
     def of(cls, prior: Prior) -> BoxTransform:

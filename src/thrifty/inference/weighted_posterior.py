@@ -22,7 +22,7 @@ from thrifty.inference import archive
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks
-from thrifty.types import Array, as_rows, freeze
+from thrifty.types import Array, as_rows, freeze, set_fields
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,9 @@ class WeightedPosterior:
             raise DataError(f"log_weights has shape {np.shape(self.log_weights)}, expected ({n},)", code="bad-weights")
         defaults = {"low": np.full(p, -np.inf), "high": np.full(p, np.inf), "index": np.arange(n)}
         arrays = {label: getattr(self, label) for label in ("log_weights", "x_o", "low", "high", "index")}
-        for label, value in {"theta": theta, **arrays}.items():
-            kind = np.int64 if label == "index" else np.float64
-            object.__setattr__(self, label, freeze(defaults[label] if value is None else value, kind))
-        object.__setattr__(self, "names", tuple(self.names))
+        given = {label: defaults[label] if value is None else value for label, value in arrays.items()}
+        kept = {label: freeze(value, np.int64 if label == "index" else np.float64) for label, value in given.items()}
+        set_fields(self, theta=theta, names=tuple(self.names), **kept)
 
     def __len__(self) -> int:
         return len(self.theta)

@@ -5,7 +5,7 @@ The proposal is prior(theta) / g(cost(theta)), so g decides how much expensive p
 acceptance probability and in the weight alike: a wrong floor costs efficiency, never correctness.
 """
 
-from thrifty.penalties.balance import Balance, check_shares
+from thrifty.penalties.balance import Balance, check_shares, penalty_from_dict
 from thrifty.penalties.functions import (
     AtLeast,
     AtMost,
@@ -16,7 +16,6 @@ from thrifty.penalties.functions import (
     check_penalty,
     penalty_to_dict,
 )
-from thrifty.penalties.penalty_dict import penalty_from_dict
 
 __all__ = [
     "AtLeast",

@@ -1,21 +1,20 @@
-"""The penalty that a mixture of penalties amounts to."""
+"""The penalty that a mixture of penalties amounts to; and all penalties from plain numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import PenaltyError
-from thrifty.penalties.functions import penalty_to_dict
+from thrifty.penalties.functions import AtLeast, AtMost, Constant, Power, Saved
 from thrifty.types import Array, Penalty
 
 
 @dataclass(frozen=True)
-class Balance:
+class Balance(Saved):
     """The penalty of a mixture: 1 / sum_j share_j / (B_j g_j(c)), non-decreasing since every g_j is.
 
     A pool drawn in shares alpha_j from prior/(B_j g_j) is drawn from prior/g with this g, so the weight
@@ -27,16 +26,13 @@ class Balance:
         log_normalisers: log B_j = log E_prior[1/g_j(c)].
     """
 
+    kind: ClassVar[str] = "balance"
     penalties: tuple[Penalty, ...]
     shares: tuple[float, ...]
     log_normalisers: tuple[float, ...]
 
     def __post_init__(self) -> None:
         check_shares(self.shares, len(self.penalties))
-
-    def __call__(self, cost: npt.ArrayLike) -> Array:
-        """g(cost)."""
-        return np.exp(self.log(np.asarray(cost, dtype=np.float64)))
 
     def log(self, cost: Array) -> Array:
         """Return log g(cost)."""
@@ -58,15 +54,6 @@ class Balance:
         """Return the same penalty with a floor on every component that has none."""
         return replace(self, penalties=tuple(p.floored(low) for p in self.penalties))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {
-            "kind": "balance",
-            "penalties": [penalty_to_dict(p) for p in self.penalties],
-            "shares": list(self.shares),
-            "log_normalisers": list(self.log_normalisers),
-        }
-
     def __str__(self) -> str:
         return "mixture of " + ", ".join(str(p) for p in self.penalties)
 
@@ -82,3 +69,20 @@ def check_shares(shares: Sequence[float], count: int) -> None:
         raise PenaltyError(
             f"mixture shares sum to {values.sum():.6g}", code="bad-penalty", fix="divide them by their sum"
         )
+
+
+_KINDS: dict[str, type[Any]] = {own.kind: own for own in (Power, Constant, AtLeast, AtMost, Balance)}
+
+
+def penalty_from_dict(data: dict[str, Any]) -> Penalty:
+    """Rebuild the penalty that `penalty_to_dict` wrote."""
+    own = _KINDS.get(str(data.get("kind")))
+    if own is None:
+        raise PenaltyError(f"unknown kind of penalty {data.get('kind')!r}", code="bad-file")
+    return own(**{f.name: _from_plain(data[f.name]) for f in fields(own)})
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return tuple(_from_plain(v) for v in value)
+    return penalty_from_dict(value) if isinstance(value, dict) else value

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +16,39 @@ if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
 
 
+class Saved:
+    """A penalty made of numbers and of other penalties, which can be written down."""
+
+    kind: ClassVar[str]
+
+    def __call__(self, cost: npt.ArrayLike) -> Array:
+        """g(cost)."""
+        return np.exp(self.log(np.asarray(cost, dtype=np.float64)))
+
+    def log(self, cost: Array) -> Array:
+        """Return log g(cost)."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write plain numbers, where the penalties inside have them."""
+        return {"kind": self.kind} | {f.name: _to_plain(getattr(self, f.name)) for f in fields(self)}  # type: ignore[arg-type]
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_to_plain(v) for v in value]
+    if isinstance(value, Penalty):
+        return penalty_to_dict(value)
+    return None if value is None else float(value)
+
+
 class _Clipped:
     """Floor and cap of a penalty, g(clip(z, low, high)); the classes below hold them as their last fields."""
 
     low: float | None
     high: float | None
 
-    def _check_range(self) -> None:
+    def __post_init__(self) -> None:
         """Check floor and cap, and keep them as plain floats."""
         low, high = self.low, self.high
         for label, value in (("low", low), ("high", high)):
@@ -45,7 +71,7 @@ class _Clipped:
 
 
 @dataclass(frozen=True)
-class Power(_Clipped):
+class Power(_Clipped, Saved):
     """g(z) = z^k on clip(z, low, high): the paper's family; k = 1/2 is optimal for a fixed budget.
 
     Args:
@@ -60,6 +86,7 @@ class Power(_Clipped):
         [4.0, 6.25, 9.0]
     """
 
+    kind: ClassVar[str] = "power"
     k: float
     low: float | None = None
     high: float | None = None
@@ -70,7 +97,7 @@ class Power(_Clipped):
         if not (np.isfinite(self.k) and self.k >= 0):
             hint = " (that would prefer expensive runs)" if self.k < 0 else ""
             raise PenaltyError(f"penalty exponent must be a number >= 0, got {self.k:g}{hint}", code="bad-penalty")
-        self._check_range()
+        super().__post_init__()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""
@@ -80,16 +107,12 @@ class Power(_Clipped):
         """Return log g(cost)."""
         return self.k * np.log(self._clip(cost))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {"kind": "power", "k": float(self.k), "low": self.low, "high": self.high}
-
     def __str__(self) -> str:
         return {0: "1", 1: "c", 0.5: "√c"}.get(self.k, f"c^{self.k:g}")
 
 
 @dataclass(frozen=True)
-class Constant(_Clipped):
+class Constant(_Clipped, Saved):
     """g(z) = 1: plain sampling from the prior.
 
     Example:
@@ -97,11 +120,9 @@ class Constant(_Clipped):
         [1.0, 1.0]
     """
 
+    kind: ClassVar[str] = "constant"
     low: float | None = None
     high: float | None = None
-
-    def __post_init__(self) -> None:
-        self._check_range()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """One for every cost."""
@@ -110,10 +131,6 @@ class Constant(_Clipped):
     def log(self, cost: Array) -> Array:
         """Zero for every cost."""
         return np.zeros(np.shape(cost))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers."""
-        return {"kind": "constant", "low": self.low, "high": self.high}
 
     def __str__(self) -> str:
         return "1"
@@ -135,7 +152,7 @@ class Custom(_Clipped):
     def __post_init__(self) -> None:
         if not callable(self.function):
             raise PenaltyError(f"penalty must be callable, got {self.function!r}", code="bad-penalty")
-        self._check_range()
+        super().__post_init__()
 
     def __call__(self, cost: npt.ArrayLike) -> Array:
         """g(cost)."""
@@ -151,7 +168,7 @@ class Custom(_Clipped):
 
 
 @dataclass(frozen=True)
-class _Levelled:
+class _Levelled(Saved):
     """A penalty and a level that bounds its value."""
 
     penalty: Penalty
@@ -161,14 +178,6 @@ class _Levelled:
         object.__setattr__(self, "penalty", as_penalty(self.penalty))
         if not (np.isfinite(self.value) and self.value > 0):
             raise PenaltyError(f"the level must be a positive number, got {self.value}", code="bad-penalty")
-
-    def __call__(self, cost: npt.ArrayLike) -> Array:
-        """g(cost)."""
-        return np.exp(self.log(np.asarray(cost, dtype=np.float64)))
-
-    def log(self, cost: Array) -> Array:
-        """Return log g(cost)."""
-        raise NotImplementedError
 
     @property
     def low(self) -> float | None:
@@ -189,7 +198,7 @@ class AtLeast(_Levelled):
         [1.0, 5.0]
     """
 
-    penalty: Penalty
+    kind: ClassVar[str] = "at_least"
     value: float = 1.0
 
     def log(self, cost: Array) -> Array:
@@ -199,10 +208,6 @@ class AtLeast(_Levelled):
         if missing.any() and isinstance(self.penalty, Custom):
             inner = np.where(missing & (self.penalty(cost) <= 0), -np.inf, inner)
         return np.maximum(inner, np.log(self.value))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers, where the wrapped penalty has them."""
-        return {"kind": "at_least", "value": self.value, "penalty": penalty_to_dict(self.penalty)}
 
     def __str__(self) -> str:
         return f"max({self.value:g}, {self.penalty})"
@@ -217,16 +222,11 @@ class AtMost(_Levelled):
         [0.5, 3.0]
     """
 
-    penalty: Penalty
-    value: float
+    kind: ClassVar[str] = "at_most"
 
     def log(self, cost: Array) -> Array:
         """Return log g(cost)."""
         return np.minimum(self.penalty.log(cost), np.log(self.value))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Write plain numbers, where the wrapped penalty has them."""
-        return {"kind": "at_most", "value": self.value, "penalty": penalty_to_dict(self.penalty)}
 
     def __str__(self) -> str:
         return f"min({self.penalty}, {self.value:g})"

@@ -165,17 +165,15 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
 
 
 def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
+    draw: Any = None
     try:
         draw = _draw_from_torch(obj, 2, 0)
+        wrong = "" if type(draw).__module__.startswith("torch") else f"returns {type(draw).__name__}"
     except TypeError as error:
+        wrong = f"fails: {error}"
+    if wrong:
         raise PriorError(
-            f"{type(obj).__name__}.sample((2,)) fails: {error}",
-            code="bad-prior",
-            fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
-        ) from None
-    if not type(draw).__module__.startswith("torch"):
-        raise PriorError(
-            f"{type(obj).__name__}.sample((2,)) returns {type(draw).__name__}",
+            f"{type(obj).__name__}.sample((2,)) {wrong}",
             code="bad-prior",
             fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
         )

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.types import Array, as_rows, freeze
+from thrifty.types import Array, as_rows, freeze, set_fields
 
 _SAFE_NAME = re.compile(r"[^\W\d]\w*")
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -82,11 +82,18 @@ class Named:
         return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
 
 
+@dataclass(frozen=True, eq=False)
 class _Box(Named):
-    """Parameters between `low` and `high`, which are fields of the classes below."""
+    """Parameters between `low` and `high`."""
 
     low: Array
     high: Array
+    names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names, (low, high) = _as_vectors({"low": self.low, "high": self.high}, self.names)
+        _check_interval(names, low, high)
+        set_fields(self, names=names, low=low, high=high)
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -106,15 +113,6 @@ class Uniform(_Box):
         >>> prior.dim, prior.sample(3, np.random.default_rng(0)).shape
         (2, (3, 2))
     """
-
-    low: Array
-    high: Array
-    names: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        names, (low, high) = _as_vectors({"low": self.low, "high": self.high}, self.names)
-        _check_interval(names, low, high)
-        _set_fields(self, names=names, low=low, high=high)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -138,17 +136,11 @@ class LogUniform(_Box):
         [-2.626]
     """
 
-    low: Array
-    high: Array
-    names: tuple[str, ...] = ()
-
     def __post_init__(self) -> None:
-        names, (low, high) = _as_vectors({"low": self.low, "high": self.high}, self.names)
-        for name, a in zip(names, low, strict=True):
+        super().__post_init__()
+        for name, a in zip(self.names, self.low, strict=True):
             if a <= 0:
                 raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="bad-prior")
-        _check_interval(names, low, high)
-        _set_fields(self, names=names, low=low, high=high)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -181,7 +173,7 @@ class Normal(Named):
         for name, value in zip(names, sd, strict=True):
             if value <= 0:
                 raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="bad-prior")
-        _set_fields(self, names=names, mean=mean, sd=sd)
+        set_fields(self, names=names, mean=mean, sd=sd)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""
@@ -232,7 +224,7 @@ class Independent(Named):
                     code="bad-prior",
                     fix="check scale > 0 and the shape parameters",
                 )
-        _set_fields(self, names=names, marginals=dict(self.marginals))
+        set_fields(self, names=names, marginals=dict(self.marginals))
 
     @property
     def bounds(self) -> tuple[Array, Array]:
@@ -251,8 +243,3 @@ class Independent(Named):
         return sum(
             (self.marginals[name].logpdf(theta[:, i]) for i, name in enumerate(self.names)), np.zeros(len(theta))
         )
-
-
-def _set_fields(instance: object, **values: object) -> None:
-    for label, value in values.items():
-        object.__setattr__(instance, label, value)

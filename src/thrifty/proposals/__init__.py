@@ -8,8 +8,7 @@ takes the same path. A pool of draws from several known proposals is weighted jo
 
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.mixture import Mixture
-from thrifty.proposals.pool import Pool
-from thrifty.proposals.proposal_dict import weighting_from_dict
+from thrifty.proposals.pool import Pool, weighting_from_dict
 from thrifty.proposals.reference import REFERENCE_DRAWS, REFERENCE_SEED, Normaliser, draw_reference_costs, evaluate_cost
 
 __all__ = [

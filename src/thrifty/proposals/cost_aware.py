@@ -9,64 +9,36 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import CostError, PenaltyError, warn
+from thrifty.errors import PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
 from thrifty.proposals.reference import (
     Normaliser,
+    add_inside,
     as_count,
     check_callable,
+    cost_to_dict,
     draw_enough_reference_costs,
     estimate_normaliser,
     evaluate_cost,
     log_mean_exp,
 )
 from thrifty.tables.draws import Draws
-from thrifty.types import Array, Cost, Penalty, Prior, as_rows
+from thrifty.types import Array, Cost, Penalty, Prior, as_rows, set_fields
 
 CANDIDATES_PER_STREAM = 65_536  # amortises the set-up of a random stream, and half a megabyte stays in cache
 MIN_ESS_FRACTION = 0.02  # effective share of draws below which they are hardly worth drawing
 WARN_ACCEPTANCE, MIN_ACCEPTANCE = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
 
 
-@dataclass(frozen=True, eq=False)
-class CostAware:
-    """The proposal prior(theta) / (B g(cost(theta))).
-
-    Args:
-        prior: The target; anything `as_prior` reads.
-        cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
-        penalty: g; a number k means z^k.
-        log_b: log B where it is known already; estimated from prior draws otherwise.
-
-    A new proposal draws from the prior once, to check its cost and its penalty and to find the floor. A proposal
-    rebuilt from its numbers (log B and floor known) draws nothing until a property needs it.
-
-    Example:
-        >>> q = CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
-        >>> draws = q.sample(1000, 0)
-        >>> bool(draws.theta.mean() < 4.5), bool(abs(th.estimate(draws.theta, draws.log_weights).mean[0] - 5.5) < 0.5)
-        (True, True)
-        >>> round(q.gain * q.ess_fraction, 9)  # exactly 1 for g(z) = z
-        1.0
-    """
+class Penalised:
+    """What follows from a prior, a cost and a penalty with its floor, which the classes below hold as fields."""
 
     prior: Prior
     cost: Cost
-    penalty: Penalty = field(default_factory=lambda: Power(0.5))
+    penalty: Penalty
     log_b: float | None = None
-    _costs: Array | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", as_prior(self.prior))
-        penalty = as_penalty(self.penalty)
-        object.__setattr__(self, "penalty", penalty)
-        check_callable(self.cost)
-        if self.log_b is not None and penalty.low is not None:  # checked when it was new
-            return
-        penalty = penalty.floored(float(self._reference.min()))
-        check_penalty(penalty, np.quantile(self._reference, np.linspace(0, 1, 257)))
-        object.__setattr__(self, "penalty", penalty)
+    _costs: Array | None
 
     @cached_property
     def log_normaliser(self) -> float:
@@ -131,11 +103,7 @@ class CostAware:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Return log density (n,), normalised through the estimated B."""
-        theta = as_rows(theta, dim=self.prior.dim)
-        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
-        inside = out > -np.inf
-        out[inside] += self.log_ratio(theta[inside])
-        return out
+        return add_inside(self.prior, as_rows(theta, dim=self.prior.dim), self.log_ratio)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
         """Draw n parameters exactly, with their log weights.
@@ -222,18 +190,52 @@ class CostAware:
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain numbers, where the cost model has them; the prior is given again on loading."""
-        if not hasattr(self.cost, "to_dict"):
-            raise CostError(
-                "the cost is a function and cannot be saved as plain numbers",
-                code="code-not-saved",
-                fix="fit it with th.fit_cost, or keep the log_weights that came with the draws",
-            )
+        fix = "fit it with th.fit_cost, or keep the log_weights that came with the draws"
         return {
             "kind": "cost_aware",
-            "cost": self.cost.to_dict(),  # type: ignore[attr-defined]
+            "cost": cost_to_dict(self.cost, fix),
             "penalty": penalty_to_dict(self.penalty),
             "log_normaliser": self.log_normaliser,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class CostAware(Penalised):
+    """The proposal prior(theta) / (B g(cost(theta))).
+
+    Args:
+        prior: The target; anything `as_prior` reads.
+        cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
+        penalty: g; a number k means z^k.
+        log_b: log B where it is known already; estimated from prior draws otherwise.
+
+    A new proposal draws from the prior once, to check its cost and its penalty and to find the floor. A proposal
+    rebuilt from its numbers (log B and floor known) draws nothing until a property needs it.
+
+    Example:
+        >>> q = CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
+        >>> draws = q.sample(1000, 0)
+        >>> bool(draws.theta.mean() < 4.5), bool(abs(th.estimate(draws.theta, draws.log_weights).mean[0] - 5.5) < 0.5)
+        (True, True)
+        >>> round(q.gain * q.ess_fraction, 9)  # exactly 1 for g(z) = z
+        1.0
+    """
+
+    prior: Prior
+    cost: Cost
+    penalty: Penalty = field(default_factory=lambda: Power(0.5))
+    log_b: float | None = None
+    _costs: Array | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        penalty = as_penalty(self.penalty)
+        set_fields(self, prior=as_prior(self.prior), penalty=penalty)
+        check_callable(self.cost)
+        if self.log_b is not None and penalty.low is not None:  # checked when it was new
+            return
+        penalty = penalty.floored(float(self._reference.min()))
+        check_penalty(penalty, np.quantile(self._reference, np.linspace(0, 1, 257)))
+        object.__setattr__(self, "penalty", penalty)
 
 
 def _format_count(value: float) -> str:

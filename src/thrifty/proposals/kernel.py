@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import CostError, PenaltyError
-from thrifty.penalties import penalty_from_dict, penalty_to_dict
-from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
-from thrifty.proposals.reference import evaluate_cost
+from thrifty.errors import PenaltyError
+from thrifty.penalties import penalty_to_dict
+from thrifty.priors.prior_dict import prior_to_dict
+from thrifty.proposals.reference import cost_to_dict, evaluate_cost
 from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
 from thrifty.weights import covariance, normalise, resample_indices
@@ -104,7 +104,10 @@ class KernelProposal:
 
     @cached_property
     def _floored(self) -> Penalty:
-        return self.penalty.floored(float(self._free[0].min()))  # type: ignore[attr-defined]
+        return self.penalty.floored(float(self._free[0].min()))
+
+    def _log_g(self, theta: Array) -> Array:
+        return self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
 
     @cached_property
     def log_normaliser(self) -> float:
@@ -138,8 +141,7 @@ class KernelProposal:
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Return log of prior · g / K (n,): exact, up to the constant Z."""
         theta = as_rows(theta, dim=self.prior.dim)
-        log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
-        return np.asarray(self.prior.log_prob(theta)) + log_g - self.log_kernel(theta)
+        return np.asarray(self.prior.log_prob(theta)) + self._log_g(theta) - self.log_kernel(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Return log proposal over prior density (n,), normalised through Z: what `th.Pool` needs."""
@@ -151,8 +153,7 @@ class KernelProposal:
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         out = np.full(len(theta), -np.inf)
         if inside.any():
-            log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta[inside]))
-            out[inside] = self.log_kernel(theta[inside]) - log_g - self.log_normaliser
+            out[inside] = self.log_kernel(theta[inside]) - self._log_g(theta[inside]) - self.log_normaliser
         return out
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
@@ -176,8 +177,7 @@ class KernelProposal:
         while found < n:
             theta = self._candidates(CANDIDATES_PER_TURN, rng)
             theta = theta[np.asarray(self.prior.log_prob(theta)) > -np.inf]
-            log_g = self._floored.log(evaluate_cost(self.cost or _unit_cost, theta))
-            theta = theta[rng.standard_exponential(len(theta)) >= log_g - log_g_min]
+            theta = theta[rng.standard_exponential(len(theta)) >= self._log_g(theta) - log_g_min]
             kept.append(theta)
             found += len(theta)
         theta = np.concatenate(kept)[:n]
@@ -185,12 +185,7 @@ class KernelProposal:
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain numbers, where the cost model has them; the prior is given again on loading."""
-        if self.cost is not None and not hasattr(self.cost, "to_dict"):
-            raise CostError(
-                "the cost is a function and cannot be saved as plain numbers",
-                code="code-not-saved",
-                fix="let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost",
-            )
+        fix = "let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost"
         return {
             "kind": "kernel",
             "centres": self.centres.tolist(),
@@ -198,20 +193,5 @@ class KernelProposal:
             "kernel": self.kernel.tolist(),
             "prior": prior_to_dict(self.prior),
             "penalty": penalty_to_dict(self.penalty),
-            "cost": None if self.cost is None else self.cost.to_dict(),  # type: ignore[attr-defined]
+            "cost": None if self.cost is None else cost_to_dict(self.cost, fix),
         }
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any], prior: Prior) -> KernelProposal:
-        """Rebuild the proposal that `to_dict` wrote."""
-        from thrifty.costs import cost_from_dict  # scipy: not at import
-
-        written = data["prior"]["kind"] != "given"  # a folder opened without its prior still has its numbers
-        return cls(
-            prior=prior_from_dict(data["prior"]) if written else prior,
-            centres=np.asarray(data["centres"], dtype=np.float64),
-            log_weights=np.asarray(data["log_weights"], dtype=np.float64),
-            kernel=np.asarray(data["kernel"], dtype=np.float64),
-            penalty=penalty_from_dict(data["penalty"]),
-            cost=None if data["cost"] is None else cost_from_dict(data["cost"]),
-        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +13,14 @@ import numpy.typing as npt
 from thrifty.errors import PenaltyError, WeightError
 from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
-from thrifty.proposals.cost_aware import CostAware
-from thrifty.proposals.reference import Normaliser, as_count, draw_enough_reference_costs
+from thrifty.proposals.cost_aware import CostAware, Penalised
+from thrifty.proposals.reference import as_count, draw_enough_reference_costs
 from thrifty.tables.draws import Draws
-from thrifty.types import Array, Cost, Penalty, Prior
+from thrifty.types import Array, Cost, Penalty, Prior, set_fields
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Penalised):
     """Several penalties at once; by default weighted as one proposal (the balance heuristic).
 
     `scheme="balance"`: draws come from sum_j share_j prior/(B_j g_j), and weigh 1/sum_j share_j/(B_j g_j).
@@ -46,6 +47,8 @@ class Mixture:
     scheme: Literal["balance", "paper"] = "balance"
     components: tuple[CostAware, ...] = field(init=False, repr=False, compare=False)
     balanced: CostAware = field(init=False, repr=False, compare=False)
+    penalty: Penalty = field(init=False, repr=False, compare=False)
+    _costs: Array | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.scheme not in ("balance", "paper"):
@@ -65,50 +68,14 @@ class Mixture:
         log_b = tuple(c.log_normaliser for c in components)
         balance = Balance(tuple(c.penalty for c in components), shares, log_b)
         balanced = CostAware(prior, self.cost, balance, _costs=costs)
-        for label, value in {
-            "prior": prior,
-            "powers": tuple(self.powers),
-            "shares": shares,
-            "components": components,
-            "balanced": balanced,
-        }.items():
-            object.__setattr__(self, label, value)
+        set_fields(self, prior=prior, powers=tuple(self.powers), shares=shares, components=components)
+        set_fields(self, balanced=balanced, penalty=balanced.penalty, _costs=costs)
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Parameter names."""
-        return self.prior.names
-
-    @property
-    def penalty(self) -> Penalty:
-        """The one penalty that the mixture amounts to."""
-        return self.balanced.penalty
-
-    @property
-    def gain(self) -> float:
-        """Cost per draw of the prior over that of the mixture."""
-        return self.balanced.gain
-
-    @property
-    def expected_cost(self) -> float:
-        """Expected cost of one draw."""
-        return self.balanced.expected_cost
-
-    @property
-    def acceptance(self) -> float:
-        """Share of prior draws that the sampler accepts."""
-        return self.balanced.acceptance
-
-    @property
-    def normaliser(self) -> Normaliser:
-        """E_prior[1/g] of the one penalty: 1, up to the error of the components' normalisers."""
-        return self.balanced.normaliser
-
-    @property
+    @cached_property
     def ess_fraction(self) -> float:
         """Effective draws per draw; for the paper's scheme the harmonic mean over components."""
         if self.scheme == "balance":
-            return self.balanced.ess_fraction
+            return super().ess_fraction
         used = [(s, c.ess_fraction) for s, c in zip(self.shares, self.components, strict=True) if s > 0]
         return len(used) ** 2 / sum(1 / (share * fraction) for share, fraction in used)
 
@@ -124,21 +91,16 @@ class Mixture:
                 code="bad-weights",
                 fix="use the log_weights that came with the draws, or scheme='balance'",
             )
-        return self.balanced.log_weight(theta)
+        return super().log_weight(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Return log mixture over prior density (n,)."""
         return self.balanced.log_ratio(theta)
 
-    def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Return log density of the mixture (n,)."""
-        return self.balanced.log_prob(theta)
-
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
         """Draw n parameters with their log weights; under the paper's scheme with their component too."""
         if self.scheme == "balance":
-            draws = self.balanced.sample(n, rng)
-            return Draws(theta=draws.theta, log_weights=draws.log_weights, names=self.names, proposal=self)
+            return super().sample(n, rng)
         rng = np.random.default_rng(rng)
         if as_count(n) == 0:
             return self.balanced.sample(0, rng)
@@ -159,7 +121,7 @@ class Mixture:
         """Write plain numbers of the one proposal that the mixture amounts to."""
         if self.scheme == "paper":
             self.log_weight(self.prior.sample(1, np.random.default_rng(0)))  # says why not
-        return self.balanced.to_dict()
+        return super().to_dict()
 
 
 def _apportion(n: int, shares: Sequence[float]) -> list[int]:

@@ -1,24 +1,23 @@
-"""Joint weights of draws from several known proposals."""
+"""Joint weights of draws from several known proposals; and any proposal from its plain numbers."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import WeightError, warn
+from thrifty.penalties import penalty_from_dict
 from thrifty.priors import as_prior, is_same_prior
-from thrifty.proposals.reference import as_count
-from thrifty.types import Array, Prior, as_rows
+from thrifty.priors.prior_dict import prior_from_dict
+from thrifty.proposals.cost_aware import CostAware
+from thrifty.proposals.kernel import KernelProposal
+from thrifty.proposals.reference import add_inside, as_count
+from thrifty.types import Array, Prior, Weighting, as_rows, set_fields
 
 MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
-
-
-@runtime_checkable
-class _KnownRatio(Protocol):
-    def log_ratio(self, theta: npt.ArrayLike) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +52,7 @@ class Pool:
             ) from None
         if not parts or sum(count for count, _ in parts) == 0:
             raise WeightError(f"a pool needs draws; got counts {[count for count, _ in parts]}", code="bad-setting")
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "prior", as_prior(self.prior))
+        set_fields(self, parts=parts, prior=as_prior(self.prior))
         if len(parts) > 1:
             for _, proposal in parts:
                 _warn_if_normaliser_is_rough(proposal)
@@ -81,17 +79,13 @@ class Pool:
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Return log density of the pool (n,)."""
-        theta = as_rows(theta, dim=self.prior.dim)
-        out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
-        inside = out > -np.inf
-        out[inside] += self.log_ratio(theta[inside])
-        return out
+        return add_inside(self.prior, as_rows(theta, dim=self.prior.dim), self.log_ratio)
 
     def _log_ratio_of(self, proposal: Any, theta: Array) -> Array:
         if is_same_prior(proposal, self.prior):
             return np.zeros(len(theta))
         # a ratio is against the proposal's own prior: of use only where that is the pool's
-        if isinstance(proposal, _KnownRatio) and is_same_prior(getattr(proposal, "prior", self.prior), self.prior):
+        if hasattr(proposal, "log_ratio") and is_same_prior(getattr(proposal, "prior", self.prior), self.prior):
             return proposal.log_ratio(theta)
         density: Any = proposal if hasattr(proposal, "log_prob") else as_prior(proposal)
         return np.asarray(density.log_prob(theta)) - np.asarray(self.prior.log_prob(theta))
@@ -113,3 +107,23 @@ def _warn_if_normaliser_is_rough(proposal: Any) -> None:
             " rest on it\n  fix: a gentler penalty, or a higher floor, th.Power(k, low=...)",
             stacklevel=5,
         )
+
+
+def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
+    """Rebuild the proposal or pool that `to_dict` wrote, over the given prior; nothing is drawn."""
+    from thrifty.costs import cost_from_dict  # scipy: not at import
+
+    prior = as_prior(prior)
+    cost = None if data.get("cost") is None else cost_from_dict(data["cost"])
+    match data.get("kind"):
+        case "cost_aware" if cost is not None:
+            return CostAware(prior, cost, penalty_from_dict(data["penalty"]), data["log_normaliser"])
+        case "kernel":  # a folder opened without its prior still has its numbers
+            own = prior if data["prior"]["kind"] == "given" else prior_from_dict(data["prior"])
+            arrays = (data[label] for label in ("centres", "log_weights", "kernel"))
+            return KernelProposal(own, *arrays, penalty=penalty_from_dict(data["penalty"]), cost=cost)
+        case "pool":
+            parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
+            return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)
+        case other:
+            raise WeightError(f"unknown kind of proposal {other!r}", code="bad-file")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -69,6 +69,22 @@ def evaluate_cost(cost: Cost, theta: Array) -> Array:
             fix="fit the logarithm of cost (th.fit_cost does), or clip the function",
         )
     return values
+
+
+def add_inside(prior: Prior, theta: Array, log_ratio: Callable[[Array], Array]) -> Array:
+    """Return log prior density plus `log_ratio` (n,); outside the prior's support -inf, without asking for a ratio."""
+    out = np.asarray(prior.log_prob(theta), dtype=np.float64).copy()
+    inside = out > -np.inf
+    if inside.any():
+        out[inside] += log_ratio(theta[inside])
+    return out
+
+
+def cost_to_dict(cost: Cost, fix: str) -> dict[str, Any]:
+    """Write a cost model as plain numbers; refuse a function, with the way out."""
+    if not hasattr(cost, "to_dict"):
+        raise CostError("the cost is a function and cannot be saved as plain numbers", code="code-not-saved", fix=fix)
+    return cost.to_dict()  # type: ignore[attr-defined]
 
 
 def check_callable(cost: Cost) -> None:

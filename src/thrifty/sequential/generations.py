@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,23 +34,6 @@ from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
 
 SAME_NUMBER = 1e-4  # relative: fits on two processors differ by up to 5e-5, another observation or seed by far more
-
-
-class Generations(Protocol):
-    """Draws and runs one generation after the other."""
-
-    @property
-    def campaign(self) -> Campaign | None:
-        """The campaign whose folder keeps the runs, if any."""
-        ...
-
-    def read_earlier(self) -> list[tuple[Any, Simulations]]:
-        """Return (proposal, simulations) of the runs that were there before the first generation."""
-        ...
-
-    def run(self, proposal: Any, n: int) -> Simulations:
-        """Simulate n draws from the proposal; return them in plan order."""
-        ...
 
 
 def open_generations(
@@ -180,6 +163,9 @@ def _is_same(old: Any, new: Any) -> bool:
     if isinstance(old, float) and isinstance(new, float):
         return math.isclose(old, new, rel_tol=SAME_NUMBER, abs_tol=1e-9)
     return old == new
+
+
+Generations = MemoryGenerations | CampaignGenerations  # draw and run one generation after the other
 
 
 def _read(opened: OpenCampaign, block: Block) -> Simulations:

@@ -22,7 +22,7 @@ linear T means nothing there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, InferenceError
 from thrifty.inference.abc import ABC
-from thrifty.inference.adjustment import Adjust, epanechnikov, scale_columns
+from thrifty.inference.adjustment import Adjust, epanechnikov, regress
 from thrifty.inference.checks import read_observation
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, Euclidean, UserDistance, as_distance, measure_width
@@ -138,37 +138,34 @@ def find_tolerance(distances: Array, log_weights: Array, *, particles: int, leas
     return epsilon, float(effective[last])
 
 
-@dataclass(frozen=True)
-class Projection:
-    """The projected statistics of the runs near the observation.
+def accept_projected(
+    table: Simulations, near: Nearness, *, prior: Prior, particles: int, adjust: Adjust
+) -> WeightedPosterior | None:
+    """Accept the weighted draws with the smallest |T| that count as `particles`, or as more of many runs.
 
-    Attributes:
-        rows: Runs of the pool that are near (k,).
-        values: T at them (k, p).
+    None where a distance or a tolerance was given, or too few runs are near for a projection.
     """
-
-    rows: npt.NDArray[np.intp]
-    values: Array
-
-    def posterior(
-        self, table: Simulations, x_o: Array, *, prior: Prior, particles: int, adjust: Adjust
-    ) -> WeightedPosterior:
-        """Accept the weighted draws with the smallest |T| that count as `particles`, or as more of many runs."""
-        near = Simulations.from_arrays(
-            theta=table.theta[self.rows], x=self.values, log_weights=table.log_weights[self.rows], names=table.names
-        )
-        one = Euclidean(np.ones(self.values.shape[1]))
-        origin = np.zeros(self.values.shape[1])
-        many = min(len(self.rows) / RUNS_PER_DRAW, ess(near.log_weights) / 4)
-        epsilon, _ = find_tolerance(one(self.values, origin), near.log_weights, particles=max(particles, int(many)))
-        found = ABC(prior, epsilon=epsilon, distance=one, adjust=adjust).fit(near).accepted(origin)
-        return replace(found, x_o=x_o, index=self.rows[found.index])
+    offset = near.offset(table) if near.is_adaptive else None
+    found = None if offset is None else project(table, offset, near.distances, prior=prior, particles=particles)
+    if found is None:
+        return None
+    rows, values = found
+    runs = Simulations.from_arrays(
+        theta=table.theta[rows], x=values, log_weights=table.log_weights[rows], names=table.names
+    )
+    one, origin = Euclidean(np.ones(values.shape[1])), np.zeros(values.shape[1])
+    many = min(len(rows) / RUNS_PER_DRAW, ess(runs.log_weights) / 4)
+    epsilon, _ = find_tolerance(one(values, origin), runs.log_weights, particles=max(particles, int(many)))
+    accepted = ABC(prior, epsilon=epsilon, distance=one, adjust=adjust).fit(runs).accepted(origin)
+    return replace(accepted, x_o=near.x_o, index=rows[accepted.index])
 
 
 def project(
-    theta: Array, offset: Array, distances: Array, *, log_weights: Array, prior: Prior, particles: int
-) -> Projection | None:
-    """Project the statistics of a pool: theta (n, p), s - s_o (n, d), distances (n,), infinite for failed runs.
+    table: Simulations, offset: Array, distances: Array, *, prior: Prior, particles: int
+) -> tuple[npt.NDArray[np.intp], Array] | None:
+    """Project the statistics of the runs near the observation; return their rows (k,) and T at them (k, p).
+
+    From the table of a pool, its s - s_o (n, d) and its distances (n,), infinite for failed runs.
 
     The neighbourhood is the nearest fifth of all runs, at least 4 · particles of them, and more (up to twice as many)
     until they count as the particles. None where it holds too few runs for the regression.
@@ -177,24 +174,16 @@ def project(
     order = order[np.isfinite(distances[order])]
     least = max(4 * particles, int(NEIGHBOURHOOD_SHARE * len(order)))
     count = min(least, len(order))
-    while count < min(2 * least, len(order)) and ess(log_weights[order[:count]]) < particles:
+    while count < min(2 * least, len(order)) and ess(table.log_weights[order[:count]]) < particles:
         count += max(least // 16, 1)
     near = order[: min(count, len(order))]
     radius = float(distances[near[-1]]) if len(near) else 0.0
     weights = np.exp(epanechnikov(distances[near], radius * (1 + 1e-9)))
     if radius == 0 or weights.sum() ** 2 < RUNS_PER_COEFFICIENT * (offset.shape[1] + 2) * (weights @ weights):
         return None
-    low, high = prior.bounds
-    fitted, residual = _regress(BoxTransform(low, high).to_unconstrained(theta[near]), offset[near], weights)
+    z = BoxTransform.of(prior).to_unconstrained(table.theta[near])
+    fitted, residual = regress(z, offset[near], weights)
     covariance = (residual * weights[:, None]).T @ residual / weights.sum()
     if np.linalg.matrix_rank(covariance) < len(covariance):
         return None
-    return Projection(near, fitted @ np.linalg.cholesky(np.linalg.inv(covariance)))
-
-
-def _regress(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:
-    """Return (B (s - s_o), residual) of the weighted regression of z on the offset."""
-    scaled = scale_columns(offset, weights)
-    design, root = np.column_stack([np.ones(len(z)), scaled]), np.sqrt(weights)[:, None]
-    slopes = np.linalg.lstsq(root * design, root * z, rcond=1e-10)[0]  # collinear statistics: shortest solution
-    return scaled @ slopes[1:], z - design @ slopes
+    return near, fitted @ np.linalg.cholesky(np.linalg.inv(covariance))

@@ -5,13 +5,14 @@
 Early runs are never discarded, weights are bounded by the share of the first generation, and a refitted cost is a
 new component, never a change of an old one.
 
-`RunPool` holds the runs. `PaidRuns` adds runs of a proposal in blocks that an allowance admits, and learns what they
-cost; it is what a method that chooses its own proposals needs besides its proposals.
+`RunPool` adds runs of a proposal in blocks that an allowance admits, and learns what they cost: all that a method that
+chooses its own proposals needs besides its proposals.
 """
 
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,23 +30,30 @@ COST_FIT_RUNS = 600  # runs of a cost fit, evenly from all generations: more cha
 
 
 class RunPool:
-    """Simulations with the proposals from which they were drawn.
+    """Simulations with the proposals from which they were drawn, run under an allowance, and their cost as learned.
 
     Args:
         prior: The target of the weights; draws from this very object are plain.
+        generations: Where draws are run.
+        cost: Known expected cost; learned from the runs when None.
 
     Attributes:
         counts: Runs from each proposal.
         log_weights: Log prior over pool density (n,).
+        runs: All runs in one table without weights, indices continued; there from the first `add` on.
+        spent: Cost and number of all runs.
     """
 
-    def __init__(self, prior: Prior) -> None:
-        self.prior = prior
+    runs: Simulations
+
+    def __init__(self, prior: Prior, generations: Generations, cost: Cost | None) -> None:
+        self.prior, self.generations, self.cost, self.known_cost = prior, generations, cost, cost is not None
         self.proposals: list[Any] = []
         self.counts: list[int] = []
         self.log_weights: Array = np.empty(0)
-        self._parts: list[Simulations] = []
+        self.spent = Spent(0.0, 0)
         self._ratios: list[Array] = []  # log q_j/prior at every run, kept so that it is computed once
+        self._accuracy: list[tuple[float, float]] = []  # (cost, predicted cost) of each generation
 
     def __len__(self) -> int:
         return len(self.log_weights)
@@ -56,13 +64,16 @@ class RunPool:
             np.concatenate([known, self._ratio(q, sims.theta)])
             for known, q in zip(self._ratios, self.proposals, strict=True)
         ]
-        self._parts.append(sims)
+        parts = [self.runs, sims] if len(self) else [sims]
+        columns = {c: np.concatenate([getattr(part, c) for part in parts]) for c in ("theta", "x", "cost", "status")}
+        self.runs = replace(parts[0], **columns, index=None, log_weights=None, proposal=None)
+        self.spent = Spent(self.spent.cost + float(np.nansum(sims.cost)), len(self.runs))
         if self.proposals and proposal is self.proposals[-1]:
             self.counts[-1] += len(sims)
         else:
             self.proposals.append(proposal)
             self.counts.append(len(sims))
-            self._ratios.append(self._ratio(proposal, self.theta))
+            self._ratios.append(self._ratio(proposal, self.runs.theta))
         shares = np.array(self.counts) / sum(self.counts)
         terms = [np.log(share) + ratio for share, ratio in zip(shares, self._ratios, strict=True)]
         self.log_weights = -np.logaddexp.reduce(terms, axis=0)
@@ -71,41 +82,10 @@ class RunPool:
         return np.zeros(len(theta)) if proposal is self.prior else proposal.log_ratio(theta)
 
     @property
-    def theta(self) -> Array:
-        """Parameters (n, p) of all runs."""
-        return np.concatenate([part.theta for part in self._parts])
-
-    @property
-    def cost(self) -> Array:
-        """Costs (n,) of all runs."""
-        return np.concatenate([part.cost for part in self._parts])
-
-    @property
-    def spent(self) -> Spent:
-        """Cost and number of all runs."""
-        return Spent(float(sum(np.nansum(part.cost) for part in self._parts)), len(self))
-
-    @property
     def cost_variation(self) -> float:
         """Standard deviation of the costs over their mean; 0 before there are any."""
-        cost = self.cost[np.isfinite(self.cost)] if self._parts else np.empty(0)
+        cost = self.runs.cost[np.isfinite(self.runs.cost)] if len(self) else np.empty(0)
         return float(cost.std() / cost.mean()) if len(cost) and cost.mean() > 0 else 0.0
-
-    @property
-    def runs(self) -> Simulations:
-        """All runs in one table without weights, indices continued."""
-        first = self._parts[0]
-        return Simulations(
-            theta=self.theta,
-            x=np.concatenate([part.x for part in self._parts]),
-            cost=self.cost,
-            status=np.concatenate([part.status for part in self._parts]),
-            index=np.arange(len(self)),
-            m=first.m,
-            names=first.names,
-            x_names=first.x_names,
-            unit=first.unit,
-        )
 
     @property
     def table(self) -> Simulations:
@@ -113,50 +93,35 @@ class RunPool:
         pool = Pool(tuple(zip(self.counts, self.proposals, strict=True)), self.prior)
         return self.runs.reweighted(self.log_weights, pool)
 
-
-class PaidRuns:
-    """Runs under an allowance, and what is known of their cost.
-
-    Args:
-        prior: Of the parameters.
-        generations: Where draws are run.
-        cost: Known expected cost; learned from the runs when None.
-    """
-
-    def __init__(self, prior: Prior, generations: Generations, cost: Cost | None) -> None:
-        self.prior, self.generations, self.cost, self.known_cost = prior, generations, cost, cost is not None
-        self.pool = RunPool(prior)
-        self._accuracy: list[tuple[float, float]] = []  # (cost, predicted cost) of each generation
-
     def run(self, proposal: Any, size: int, allowed: Allowance) -> tuple[int, str]:
         """Run `size` draws in blocks; return how many were run, and what stopped them, if anything did."""
-        done, stopped, before = 0, "", self.pool.spent.cost
+        done, stopped, before = 0, "", self.spent.cost
         while done < size and not stopped:
             each = self.expected_cost(proposal)
             if done and each is not None:  # draws of this very proposal say more than a cost model of its region
-                each = max(each, (self.pool.spent.cost - before) / done)
+                each = max(each, (self.spent.cost - before) / done)
             part = 0.5 if done else FIRST_BLOCK_SHARE
-            block = allowed.next_block(each, self.pool.spent, part=part, spread=self.pool.cost_variation)
+            block = allowed.next_block(each, self.spent, part=part, spread=self.cost_variation)
             count = min(size - done, block)
             if count:
-                self.pool.add(proposal, self.generations.run(proposal, count))
+                self.add(proposal, self.generations.run(proposal, count))
                 done += count
                 self._check_cost(allowed)
             else:
-                stopped = allowed.stop_reason(self.pool.spent)
-        if stopped == "budget" and len(self.pool) < 2:
+                stopped = allowed.stop_reason(self.spent)
+        if stopped == "budget" and len(self) < 2:
             raise ConfigError(
-                f"the first run cost {self.pool.spent.cost:g} of the budget of {allowed.cost:g}: no second is paid for",
+                f"the first run cost {self.spent.cost:g} of the budget of {allowed.cost:g}: no second is paid for",
                 code="budget-too-small",
                 why="one run has nothing to be compared with",
-                fix=f"{100 * self.pool.spent.cost:.2g} would pay about a hundred runs like it",
+                fix=f"{100 * self.spent.cost:.2g} would pay about a hundred runs like it",
             )
         return done, stopped
 
     def _check_cost(self, allowed: Allowance) -> None:
-        if allowed.cost is not None and not np.nansum(self.pool.cost) > 0:
+        if allowed.cost is not None and not np.nansum(self.runs.cost) > 0:
             raise CostError(
-                f"a budget was given, but the first {len(self.pool)} runs report no cost",
+                f"a budget was given, but the first {len(self)} runs report no cost",
                 code="bad-cost",
                 why="a budget that is never used never ends",
                 fix="give n=, or let the simulator return th.Output(x, cost=...)",
@@ -164,7 +129,7 @@ class PaidRuns:
 
     def compare_cost(self, proposal: Any, n: int) -> tuple[float, float]:
         """Return the cost of the last n runs, drawn from the proposal, and what the cost model expects of them."""
-        cost = float(np.nansum(self.pool.cost[-n:]))
+        cost = float(np.nansum(self.runs.cost[-n:]))
         predicted = 0.0 if self.cost is None else n * self._predict(proposal)
         self._accuracy.append((cost, predicted))
         return cost, predicted
@@ -173,7 +138,7 @@ class PaidRuns:
         """Return the expected cost of one draw, corrected by earlier generations; None before any cost is known."""
         if self.cost is not None:
             return self._predict(proposal) * self._correction()
-        return self.pool.spent.cost / len(self.pool) if len(self.pool) else None
+        return self.spent.cost / len(self) if len(self) else None
 
     def _predict(self, proposal: Any) -> float:
         """Expected cost of a draw under the current cost model."""
@@ -191,8 +156,8 @@ class PaidRuns:
         """Fit the cost model to all runs so far, unless the cost was given."""
         if self.known_cost:
             return
-        some = np.unique(np.linspace(0, len(self.pool) - 1, COST_FIT_RUNS).astype(int))
-        theta, cost = self.pool.theta[some], self.pool.cost[some]
+        some = np.unique(np.linspace(0, len(self) - 1, COST_FIT_RUNS).astype(int))
+        theta, cost = self.runs.theta[some], self.runs.cost[some]
         timed = np.isfinite(cost) & (cost > 0)
         if not timed.any():
             self.cost = None

@@ -21,13 +21,12 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.simulate import simulate
+from thrifty.campaign.simulate import assemble, simulate
 from thrifty.errors import ConfigError, CostError
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.task import CostKind, Engine, Outcome, Report
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array
 
 ALL_RUNS = 2**31  # as many runs as are left
 
@@ -217,19 +216,13 @@ class MeasuredSimulator:
             self.kind = "reported" if any(np.isfinite(o.reported) for o in engine.outcomes.values()) else "cpu"
         if self.kind == "cpu":
             return sims
-        unit = "s" if self.kind == "wall" else "reported"
-        return replace(sims, cost=self._costs(sims, engine.outcomes, self.kind), unit=unit)
-
-    def _costs(self, sims: Simulations, outcomes: dict[int, Outcome], kind: CostKind) -> Array:
-        cost = np.full(len(sims), np.nan)  # the cost of a run that crashed its worker is unknown
-        for i, outcome in outcomes.items():
-            cost[i] = outcome.cost(kind)
-        missing = ~np.isfinite(cost) & sims.ok
+        sims = assemble(draws, list(engine.outcomes.values()), limit=None, cost=self.kind, m=1, seed=own)
+        missing = ~np.isfinite(sims.cost) & sims.ok  # the cost of a run that crashed its worker is unknown
         if missing.any():
             raise CostError(
-                f"{missing.sum()} of {len(cost)} runs report no cost, the others do",
+                f"{missing.sum()} of {len(sims)} runs report no cost, the others do",
                 code="bad-cost",
                 why="seconds and reported units cannot be added up",
                 fix="return th.Output(x, cost=...) from every run, or from none",
             )
-        return cost
+        return sims

@@ -26,7 +26,7 @@ OWN_COLUMNS = ("log_weight", "cost", "status", "index")  # of a flat table, afte
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Arrays and names of a table of runs, not checked; the fields are those of `Simulations`."""
+    """Arrays and names of a table of runs, not checked; `Simulations` is the same, checked, with weights."""
 
     theta: Array
     x: Array

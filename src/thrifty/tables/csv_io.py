@@ -16,6 +16,7 @@ from thrifty.tables.columns import Columns, PathLike, as_path, as_run_numbers, c
 from thrifty.types import STATUSES, Array
 from thrifty.weights import to_log_weights
 
+Names = Sequence[str] | str
 _REALISATION = re.compile(r"\[(\d+)\]$")  # as a flat table names it: y[1], y[2]
 # letters of the names that weights usually have; a guess, so it only ever refuses
 _WEIGHT_NAMES = {"w", "weight", "logw", "lw", "logweight", "sampleweight", "importanceweight", "logimportanceweight"}
@@ -35,14 +36,7 @@ def to_csv(columns: Columns, path: PathLike) -> None:
 
 
 def from_csv(
-    path: PathLike,
-    *,
-    theta: Sequence[str] | str,
-    x: Sequence[str] | str | None = None,
-    weights: str | None = None,
-    cost: str | None = None,
-    weighed: bool = False,
-    m: int = 1,
+    path: PathLike, *, theta: Names, x: Names | None, weights: str | None, cost: str | None, weighed: bool, m: int
 ) -> Columns:
     """Read runs from a CSV file with a header line; `weighed` says that a known proposal gives the weights."""
     file = _CsvFile.read(path)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
-from thrifty.types import Array, Prior, Weighting, as_names, as_rows, freeze
+from thrifty.types import Array, Prior, Weighting, as_names, as_rows, freeze, set_fields
 from thrifty.weights import as_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
@@ -45,15 +45,11 @@ class Draws:
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
             raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
-        object.__setattr__(self, "theta", theta)
-        object.__setattr__(self, "log_weights", as_log_weights(self.log_weights, len(theta)))
-        object.__setattr__(self, "names", as_names(self.names, theta.shape[1], "names"))
-        if self.component is not None:
-            if np.shape(self.component) != (len(theta),):
-                raise DataError(
-                    f"component has shape {np.shape(self.component)}, expected ({len(theta)},)", code="bad-array"
-                )
-            object.__setattr__(self, "component", freeze(self.component, np.int64))
+        component = None if self.component is None else freeze(self.component, np.int64)
+        if component is not None and component.shape != (len(theta),):
+            raise DataError(f"component has shape {component.shape}, expected ({len(theta)},)", code="bad-array")
+        weights, names = as_log_weights(self.log_weights, len(theta)), as_names(self.names, theta.shape[1], "names")
+        set_fields(self, theta=theta, log_weights=weights, names=names, component=component)
 
     def __len__(self) -> int:
         return len(self.theta)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from thrifty.errors import DataError, WeightError
 from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
 from thrifty.tables.columns import PER_RUN, Columns
-from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze
+from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze, set_fields
 from thrifty.weights import as_log_weights, mass_of, to_log_weights
 
 if TYPE_CHECKING:  # pragma: no cover
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # pragma: no cover
 
 
 @dataclass(frozen=True, eq=False)
-class Simulations:
+class Simulations(Columns):
     """Parameters, outputs, costs and weights of a set of runs: all that inference sees.
 
     Attributes:
@@ -46,16 +46,10 @@ class Simulations:
         (['ok', 'invalid'], 0.5)
     """
 
-    theta: Array
-    x: Array
     log_weights: Array = None  # type: ignore[assignment]
     cost: Array = None  # type: ignore[assignment]
     status: npt.NDArray[np.str_] = None  # type: ignore[assignment]
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
-    m: int = 1
-    names: tuple[str, ...] = ()
-    x_names: tuple[str, ...] = ()
-    unit: str = "s"
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -93,19 +87,17 @@ class Simulations:
             if column.shape != (n,):
                 raise DataError(f"{label} has shape {column.shape}, expected ({n},)", code="bad-array")
         event = x.shape[2:] if self.m > 1 else x.shape[1:]
-        names = as_names(self.names, theta.shape[1], "names")
-        x_names = as_names(self.x_names, int(np.prod(event)), "x_names")
-        for label, value in {
-            "theta": theta,
-            "x": freeze(x),
-            "log_weights": as_log_weights(self.log_weights, n),
-            "cost": freeze(cost),
-            "status": freeze(status, np.str_),
-            "index": freeze(index, np.int64),
-            "names": names,
-            "x_names": x_names,
-        }.items():
-            object.__setattr__(self, label, value)
+        set_fields(
+            self,
+            theta=theta,
+            x=freeze(x),
+            log_weights=as_log_weights(self.log_weights, n),
+            cost=freeze(cost),
+            status=freeze(status, np.str_),
+            index=freeze(index, np.int64),
+            names=as_names(self.names, theta.shape[1], "names"),
+            x_names=as_names(self.x_names, int(np.prod(event)), "x_names"),
+        )
 
     @classmethod
     def from_arrays(
@@ -252,19 +244,19 @@ class Simulations:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write a flat CSV file: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
-        csv_io.to_csv(self._to_columns(), path)
+        csv_io.to_csv(self, path)
 
     def to_npz(self, path: str | os.PathLike[str]) -> None:
         """Write plain arrays, without pickle."""
-        npz_io.to_npz(self._to_columns(), path)
+        npz_io.to_npz(self, path)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Make a flat DataFrame: parameters, outputs, `log_weight`, `cost`, `status`, `index`."""
-        return pandas_io.to_pandas(self._to_columns())
+        return pandas_io.to_pandas(self)
 
     def to_parquet(self, path: str | os.PathLike[str]) -> None:
         """Write `to_pandas` as parquet."""
-        pandas_io.to_parquet(self._to_columns(), path)
+        pandas_io.to_parquet(self, path)
 
     def to_dict(self) -> dict[str, Array]:
         """Make arrays for BayesFlow, with `sample_weight` of mean 1; failed runs are left out."""
@@ -291,9 +283,6 @@ class Simulations:
             )
         theta, x, _ = self[usable].pairs()
         return sbi_io.to_sbi(theta, x, self.proposal)
-
-    def _to_columns(self) -> Columns:
-        return Columns(**{f.name: getattr(self, f.name) for f in fields(Columns)})
 
     def _to_pairs(self) -> Columns:
         theta, x, log_weights = self.pairs()
