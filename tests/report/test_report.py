@@ -12,10 +12,10 @@ from report_scenario import STAGES, campaign, finish, keep_result, simulate
 import thrifty as th
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
-from thrifty.report.drawings import count_running
 from thrifty.report.gather import Stamps, gather
 from thrifty.report.headline import make_headline
 from thrifty.report.results import Result, read_results
+from thrifty.report.run_sections import count_running
 from thrifty.tables.simulations import table_hash
 
 ALL = ["posterior", "calibration", "where-the-cost-went", "cost", "trade-off", "proposal", "weights", "failures",

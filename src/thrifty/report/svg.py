@@ -39,12 +39,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing ready for the page: its panels, its legend, its text."""
+    """The panels of a drawing, ready for the page, and its legend."""
 
     panels: tuple[Markup, ...]
     key: tuple[Entry, ...]
-    title: str
-    description: str
     wide: bool = False  # scrolls on a phone instead of shrinking
 
 
@@ -60,7 +58,7 @@ def render_picture(drawing: Drawing, prefix: str) -> Picture:
             name = f"{prefix}{chr(97 + i % 26)}{i // 26 or ''}"
             panels.append(_inline(_to_svg(figure, box), name, drawing.title, drawing.description))
     wide = drawing.whole and figure.get_figwidth() > MAX_PHONE_INCHES
-    return Picture(tuple(panels), key, drawing.title, drawing.description, wide)
+    return Picture(tuple(panels), key, wide)
 
 
 @contextmanager
