@@ -239,12 +239,18 @@ def infer(
         read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
         campaign.plan(n=n)
         campaign.run(workers=workers)
-        simulations, began = campaign.simulations(), time.monotonic()
-        posterior = method.fit(simulations, seed=seed)
-        seconds = time.monotonic() - began
-        study = Study(posterior, simulations, x_o, _name(method), campaign, seconds=seconds, seed=seed)
+        study = fit_study(method, campaign.simulations(), x_o, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
+
+
+def fit_study(
+    method: Any, simulations: Simulations, x_o: Array, *, label: str, campaign: Campaign | None = None, seed: int = 0
+) -> Study:
+    """Fit a method to simulations, and keep what it found with the time that it took."""
+    began = time.monotonic()
+    posterior = method.fit(simulations, seed=seed)
+    return Study(posterior, simulations, x_o, label, campaign, seconds=time.monotonic() - began, seed=seed)
 
 
 def _as_folder(folder: str | os.PathLike[str] | None) -> Path:
