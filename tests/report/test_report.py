@@ -234,7 +234,7 @@ def test_busy_workers_sum_to_the_work(rng):
     wall = rng.exponential(3.0, 200)
     finished = 1000 + np.cumsum(rng.exponential(1.0, 200)) + wall
     hosts = [f"h{i % 3}" for i in range(200)]
-    stamps = Stamps(np.arange(200), finished, wall, hosts, np.ones(200), ["ok"] * 200, [""] * 200, [""] * 200)
+    stamps = Stamps(np.arange(200), finished, wall, hosts, np.ones(200), ["ok"] * 200, [""] * 200)
     edges, found = count_running(stamps, float((finished - wall).min()), float(finished.max()))
     total = sum(float(mean @ np.diff(edges)) for mean in found.values())
     assert total == pytest.approx(wall.sum(), rel=1e-12)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from dataclasses import dataclass
 from functools import cached_property
@@ -47,7 +46,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Stamps:
-    """When and where each run ended (n,), with its wall seconds, attempt, status, error and time-limit policy."""
+    """When and where each run ended (n,), with its wall seconds, attempt, status and error."""
 
     index: npt.NDArray[np.int64]
     finished: Array
@@ -56,7 +55,6 @@ class Stamps:
     attempt: npt.NDArray[np.int64]
     status: list[str]
     error: list[str]
-    policy: list[str]
 
 
 @dataclass(frozen=True)
@@ -258,17 +256,4 @@ def _read_stamps(store: Store) -> Stamps:
         attempt=np.array(column["attempt"], dtype=np.int64),
         status=[str(status) for status in column["status"]],
         error=[str(error or "") for error in column["error"]],
-        policy=[str(policy or "") for policy in column["policy"]],
     )
-
-
-def describe_limits(stamps: Stamps) -> list[str]:
-    """Describe the time limits under which runs were made."""
-    found = []
-    for text in dict.fromkeys(policy for policy in stamps.policy if policy):
-        try:
-            rule = json.loads(text)
-            found.append(f"{float(rule['seconds']):g} s, {clean(rule['on_timeout'], 20)}")
-        except (ValueError, LookupError, TypeError):
-            found.append("unreadable")
-    return found

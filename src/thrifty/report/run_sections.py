@@ -16,7 +16,7 @@ from thrifty import plots
 from thrifty.campaign.failures import describe_where
 from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
-from thrifty.report.gather import Facts, Session, Stamps, describe_limits
+from thrifty.report.gather import Facts, Session, Stamps
 from thrifty.runner.progress import format_amount
 from thrifty.types import Array
 from thrifty.version import __version__
@@ -39,7 +39,7 @@ def failures_section(facts: Facts) -> Section:
     if not facts.done.any():
         return Section(missing="No run has finished.", command=facts.command("run"))
     failed = facts.done & ~facts.ok
-    limits = describe_limits(facts.stamps)
+    limits = [f"{limit.seconds:g} s, {limit.on_timeout}" for limit in facts.table.policies]
     rule = f"Time limit: {'; '.join(limits)}." if limits else "No time limit was set."
     if not failed.any():
         return Section([f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
