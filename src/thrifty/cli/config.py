@@ -40,20 +40,22 @@ TABLES: dict[str, type] = {
 _TYPE_NAMES = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
-_OWN: dict[str, tuple[type, tuple[str, str]]] = {
-    "uniform": (Uniform, ("low", "high")),
-    "loguniform": (LogUniform, ("low", "high")),
-    "normal": (Normal, ("mean", "sd")),
+# family -> the numbers it takes, and what scipy makes of them; names are those of thrifty's own priors where they mean
+# the same
+FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "uniform": (("low", "high"), lambda stats, low, high: stats.uniform(low, high - low)),
+    "loguniform": (("low", "high"), lambda stats, low, high: stats.loguniform(low, high)),
+    "normal": (("mean", "sd"), lambda stats, mean, sd: stats.norm(mean, sd)),
+    "truncated": (
+        ("mean", "sd", "low", "high"),
+        lambda stats, mean, sd, low, high: stats.truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd),
+    ),
+    "lognormal": (("median", "sd"), lambda stats, median, sd: stats.lognorm(sd, 0.0, median)),
+    "exponential": (("mean",), lambda stats, mean: stats.expon(0.0, mean)),
+    "gamma": (("shape", "scale"), lambda stats, shape, scale: stats.gamma(shape, 0.0, scale)),
+    "beta": (("a", "b"), lambda stats, a, b: stats.beta(a, b)),
 }
-# family -> numbers it takes; the names are those of thrifty's own priors where they mean the same
-FAMILIES: dict[str, tuple[str, ...]] = {
-    **{name: keys for name, (_, keys) in _OWN.items()},
-    "truncated": ("mean", "sd", "low", "high"),
-    "lognormal": ("median", "sd"),
-    "exponential": ("mean",),
-    "gamma": ("shape", "scale"),
-    "beta": ("a", "b"),
-}
+_OWN: dict[str, type] = {"uniform": Uniform, "loguniform": LogUniform, "normal": Normal}
 PRIOR_EXAMPLE = '{ family = "uniform", low = 0.0, high = 1.0 }'
 _TYPE_CODES = {"penalty": "bad-penalty", "budget": "bad-amount"}
 
@@ -193,7 +195,7 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
     if not isinstance(family, str) or family not in FAMILIES:
         problems.unknown(where, str(family), FAMILIES, kind="family")
         return None
-    wanted = FAMILIES[family]
+    wanted, _ = FAMILIES[family]
     for key, value in values.items():
         if key == "family":
             continue
@@ -216,38 +218,21 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
 
 def _check_numbers(name: str, family: str, numbers: dict[str, float]) -> None:
     if family in _OWN:
-        own, keys = _OWN[family]
-        own(*(numbers[key] for key in keys), names=[name])
+        _OWN[family](**numbers, names=[name])
         return
     for key in ("sd", "mean", "median", "shape", "scale", "a", "b"):
         free = family == "truncated" and key == "mean"
         if key in numbers and not free and not numbers[key] > 0:
             raise PriorError(f"prior {name!r}: {key} must be > 0, got {numbers[key]:g}", code="bad-prior")
     if family == "truncated":  # reversed bounds give the message of a uniform prior
-        _OWN["uniform"][0](numbers["low"], numbers["high"], names=[name])
+        Uniform(numbers["low"], numbers["high"], names=[name])  # type: ignore[arg-type]
 
 
 def _join_marginals(marginals: dict[str, tuple[str, dict[str, float]]]) -> Prior:
     families = {family for family, _ in marginals.values()}
     if len(families) == 1 and (only := next(iter(families))) in _OWN:
-        own, keys = _OWN[only]
-        return own(*([numbers[key] for _, numbers in marginals.values()] for key in keys), names=list(marginals))
-    return Independent({name: _as_scipy(family, numbers) for name, (family, numbers) in marginals.items()})
-
-
-def _as_scipy(family: str, v: dict[str, float]) -> Any:
+        columns = {key: [numbers[key] for _, numbers in marginals.values()] for key in FAMILIES[only][0]}
+        return _OWN[only](**columns, names=list(marginals))
     from scipy import stats
 
-    made: dict[str, Callable[[], Any]] = {
-        "uniform": lambda: stats.uniform(v["low"], v["high"] - v["low"]),
-        "loguniform": lambda: stats.loguniform(v["low"], v["high"]),
-        "normal": lambda: stats.norm(v["mean"], v["sd"]),
-        "truncated": lambda: stats.truncnorm(
-            (v["low"] - v["mean"]) / v["sd"], (v["high"] - v["mean"]) / v["sd"], v["mean"], v["sd"]
-        ),
-        "lognormal": lambda: stats.lognorm(v["sd"], 0.0, v["median"]),
-        "exponential": lambda: stats.expon(0.0, v["mean"]),
-        "gamma": lambda: stats.gamma(v["shape"], 0.0, v["scale"]),
-        "beta": lambda: stats.beta(v["a"], v["b"]),
-    }
-    return made[family]()
+    return Independent({name: FAMILIES[family][1](stats, **v) for name, (family, v) in marginals.items()})

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 
 from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
@@ -70,7 +70,8 @@ def write(
 def _render(folder: Path, *, live: bool, command: str | None, refresh: float) -> str:
     """Make the page as text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the page shows what they say: failed mass, weights, missing runs
+        # the page shows what they say (failed mass, weights, missing runs); missing glyphs in names are no failure
+        warnings.simplefilter("ignore")
         facts = gather(folder)
         results, damage = _read_results(folder)
         sections = _make_sections(facts, results, damage, live=live, command=command)
@@ -80,7 +81,8 @@ def _render(folder: Path, *, live: bool, command: str | None, refresh: float) ->
             for s in sections
             for i, drawing in enumerate(s.drawings)
         }
-    return _template().render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_resource("page.html")).render(
         title=clean(folder.resolve().name or folder, 120),
         facts=facts,
         state=clean(facts.status.state),
@@ -145,11 +147,6 @@ def _hash_table(facts: Facts) -> str:
         return table_hash(replace(facts.simulations, names=()))
     except ThriftyError:
         return ""
-
-
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_resource("page.html"))
 
 
 def _resource(name: str) -> str:

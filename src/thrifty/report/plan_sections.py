@@ -192,11 +192,10 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
         "pilot": float(np.nansum(facts.cost[facts.done & facts.pilot])),
     }
     finished = int((main & facts.ok).sum())
-    steps = {f"{finished:,} plain_runs": finished * each, "saved by_proposal": spent["ok"] - finished * each}
+    steps = {f"{finished:,} plain runs": finished * each, "saved by proposal": spent["ok"] - finished * each}
     steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
-    steps = {name.replace("_", " "): value for name, value in steps.items()}
     size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
