@@ -12,8 +12,8 @@ import pytest
 import thrifty as th
 from thrifty.cli import config
 from thrifty.cli.commands.init import command_files, default_files
+from thrifty.cli.config import FAMILIES, read_prior
 from thrifty.cli.config_errors import Problems
-from thrifty.cli.prior_table import FAMILIES, read_prior
 from thrifty.priors import check_prior
 
 from .conftest import TOML, Project

@@ -7,10 +7,9 @@ import pytest
 from scipy import stats
 
 import thrifty as th
-from thrifty.models.bernoulli_sir import _outbreak
-from thrifty.models.graph import _binary_digits, as_matrix, bernoulli_graph
-from thrifty.models.outbreak import outbreak_statistics
+from thrifty.models.bernoulli_sir import _binary_digits, _outbreak, as_matrix, bernoulli_graph
 from thrifty.models.stream import draw_start
+from thrifty.models.temporal_sir import outbreak_statistics
 
 from .conftest import exact_outbreak, frequencies_p, runs_of, smallest_p
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.models.outbreak import outbreak_statistics
+from thrifty.models.temporal_sir import outbreak_statistics
 
 from .conftest import exact_outbreak, frequencies_p, runs_of, smallest_p
 

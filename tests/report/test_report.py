@@ -12,10 +12,10 @@ from report_scenario import STAGES, campaign, finish, keep_result, simulate
 import thrifty as th
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
-from thrifty.report.drawings import count_running
 from thrifty.report.gather import Stamps, gather
 from thrifty.report.headline import make_headline
 from thrifty.report.results import Result, read_results
+from thrifty.report.run_sections import count_running
 from thrifty.tables.simulations import table_hash
 
 ALL = ["posterior", "calibration", "where-the-cost-went", "cost", "trade-off", "proposal", "weights", "failures",
@@ -234,7 +234,7 @@ def test_busy_workers_sum_to_the_work(rng):
     wall = rng.exponential(3.0, 200)
     finished = 1000 + np.cumsum(rng.exponential(1.0, 200)) + wall
     hosts = [f"h{i % 3}" for i in range(200)]
-    stamps = Stamps(np.arange(200), finished, wall, hosts, np.ones(200), ["ok"] * 200, [""] * 200, [""] * 200)
+    stamps = Stamps(np.arange(200), finished, wall, hosts, np.ones(200), ["ok"] * 200, [""] * 200)
     edges, found = count_running(stamps, float((finished - wall).min()), float(finished.max()))
     total = sum(float(mean @ np.diff(edges)) for mean in found.values())
     assert total == pytest.approx(wall.sum(), rel=1e-12)

@@ -100,7 +100,7 @@ def test_a_study_in_memory_has_no_report():
 
 BAD = {
     "words": (["blue"], th.ABC, DataError, "bad-observation"),
-    "NaN": ([1.0, np.nan], th.ABC, DataError, "not finite at position 1"),
+    "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
     "a name for a method": ([1.0], "abc", ConfigError, "method=th.ABC, without quotes"),
     "a name with a dash": ([1.0], "smc-abc", ConfigError, "method=th.SMCABC, without quotes"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,10 @@ from thrifty.cli.config_tables import (
     read_run,
     read_simulator,
 )
-from thrifty.cli.prior_table import read_prior
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, PriorError
+from thrifty.priors import Independent, LogUniform, Normal, Uniform
+from thrifty.priors.families import as_parameter_names
+from thrifty.types import Prior
 
 NAME = "thrifty.toml"
 MAX_BYTES = 2**20  # a configuration is about a page
@@ -36,6 +40,23 @@ TABLES: dict[str, type] = {
 _TYPE_NAMES = {
     int: "a whole number", float: "a number", str: "a text", bool: "true or false", list: "a list", dict: "a table",
 }  # fmt: skip
+# family -> the numbers it takes, and what scipy makes of them; names are those of thrifty's own priors where they mean
+# the same
+FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "uniform": (("low", "high"), lambda stats, low, high: stats.uniform(low, high - low)),
+    "loguniform": (("low", "high"), lambda stats, low, high: stats.loguniform(low, high)),
+    "normal": (("mean", "sd"), lambda stats, mean, sd: stats.norm(mean, sd)),
+    "truncated": (
+        ("mean", "sd", "low", "high"),
+        lambda stats, mean, sd, low, high: stats.truncnorm((low - mean) / sd, (high - mean) / sd, mean, sd),
+    ),
+    "lognormal": (("median", "sd"), lambda stats, median, sd: stats.lognorm(sd, 0.0, median)),
+    "exponential": (("mean",), lambda stats, mean: stats.expon(0.0, mean)),
+    "gamma": (("shape", "scale"), lambda stats, shape, scale: stats.gamma(shape, 0.0, scale)),
+    "beta": (("a", "b"), lambda stats, a, b: stats.beta(a, b)),
+}
+_OWN: dict[str, type] = {"uniform": Uniform, "loguniform": LogUniform, "normal": Normal}
+PRIOR_EXAMPLE = '{ family = "uniform", low = 0.0, high = 1.0 }'
 _TYPE_CODES = {"penalty": "bad-penalty", "budget": "bad-amount"}
 
 
@@ -111,16 +132,107 @@ def _check_keys(data: dict[str, Any], problems: Problems) -> dict[str, dict[str,
 
 
 def _check_types(table: str, values: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    kinds_of = {key.name: key.metadata["kinds"] for key in fields(TABLES[table])}
+    limits = {key.name: key.metadata for key in fields(TABLES[table])}
     found = {}
     for key, value in values.items():
         where = f"{table}.{key}"
-        if key not in kinds_of:
-            problems.unknown(where, key, kinds_of)
-        elif not isinstance(value, kinds_of[key]) or (isinstance(value, bool) and bool not in kinds_of[key]):
-            words = " or ".join(dict.fromkeys(_TYPE_NAMES[kind] for kind in kinds_of[key]))
+        kinds = limits[key]["kinds"] if key in limits else ()
+        if not kinds:
+            problems.unknown(where, key, limits)
+        elif not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+            words = " or ".join(dict.fromkeys(_TYPE_NAMES[kind] for kind in kinds))
             what, code = f"{key} = {format_value(value)}, expected {words}", _TYPE_CODES.get(key, "bad-setting")
             problems.add(what, at=where, code=code, fix=EXAMPLES.get(key, ""))
         else:
+            _check_value(where, value, limits[key], problems)
             found[key] = value
     return found
+
+
+def _check_value(where: str, value: Any, limits: Mapping[str, Any], problems: Problems) -> None:
+    """Note a value that is none of the declared ones, or below the declared least one."""
+    key = where.partition(".")[2]
+    choices, least = limits.get("choices"), limits.get("least")
+    if choices and value not in choices:
+        problems.unknown(where, value, choices, kind=key)
+    if least is not None and value < least:
+        code = "too-few-pilots" if key == "pilot" else "bad-setting"
+        problems.add(f"{key} = {value}, expected at least {least}", at=where, code=code)
+
+
+def read_prior(table: Any, problems: Problems) -> Prior | None:
+    """Read `[prior]`, one family per parameter; None with the problems noted if something is wrong.
+
+        beta  = { family = "uniform", low = 0.1, high = 1.0 }
+        rate  = { family = "loguniform", low = 1e-3, high = 10.0 }
+
+    Parameters of one family of `_OWN` become thrifty's own prior; mixed families become independent scipy
+    distributions, which are saved by name and numbers just as well.
+    """
+    if not isinstance(table, dict) or not table:
+        what = "no parameters: the section [prior] is missing or empty"
+        problems.add(what, at="prior", code="bad-prior", fix=f"theta = {PRIOR_EXAMPLE}")
+        return None
+    before = len(problems.errors)
+    marginals = {name: _read_marginal(name, values, problems) for name, values in table.items()}
+    if len(problems.errors) > before:
+        return None
+    with problems.at("prior"):
+        return _join_marginals({name: marginal for name, marginal in marginals.items() if marginal})
+    return None
+
+
+def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str, float]] | None:
+    """Read (family, numbers) of one parameter, each checked alone so that every mistake has its line."""
+    where = f"prior.{name}"
+    before = len(problems.errors)
+    with problems.at(where):
+        as_parameter_names([name], 1)
+    if not isinstance(values, dict):
+        problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=f"{name} = {PRIOR_EXAMPLE}")
+        return None
+    family = values.get("family", "uniform")
+    if not isinstance(family, str) or family not in FAMILIES:
+        problems.unknown(where, str(family), FAMILIES, kind="family")
+        return None
+    wanted, _ = FAMILIES[family]
+    for key, value in values.items():
+        if key == "family":
+            continue
+        if key not in wanted:
+            problems.unknown(where, key, wanted, kind=f"number of a {family} prior")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            what = f"prior {name!r}: {key} must be a finite number, got {value!r:.40}"
+            problems.add(what, at=where, code="bad-prior")
+    missing = [key for key in wanted if key not in values]
+    if missing:
+        problems.add(f"prior {name!r} ({family}) needs {' and '.join(missing)}", at=where, code="bad-prior")
+    if len(problems.errors) > before:
+        return None
+    numbers = {key: float(values[key]) for key in wanted}
+    with problems.at(where):
+        _check_numbers(name, family, numbers)
+        return family, numbers
+    return None
+
+
+def _check_numbers(name: str, family: str, numbers: dict[str, float]) -> None:
+    if family in _OWN:
+        _OWN[family](**numbers, names=[name])
+        return
+    for key in ("sd", "mean", "median", "shape", "scale", "a", "b"):
+        free = family == "truncated" and key == "mean"
+        if key in numbers and not free and not numbers[key] > 0:
+            raise PriorError(f"prior {name!r}: {key} must be > 0, got {numbers[key]:g}", code="bad-prior")
+    if family == "truncated":  # reversed bounds give the message of a uniform prior
+        Uniform(numbers["low"], numbers["high"], names=[name])  # type: ignore[arg-type]
+
+
+def _join_marginals(marginals: dict[str, tuple[str, dict[str, float]]]) -> Prior:
+    families = {family for family, _ in marginals.values()}
+    if len(families) == 1 and (only := next(iter(families))) in _OWN:
+        columns = {key: [numbers[key] for _, numbers in marginals.values()] for key in FAMILIES[only][0]}
+        return _OWN[only](**columns, names=list(marginals))
+    from scipy import stats
+
+    return Independent({name: FAMILIES[family][1](stats, **v) for name, (family, v) in marginals.items()})

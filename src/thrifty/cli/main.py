@@ -13,20 +13,18 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from thrifty.cli.commands import (
-    check,
-    export,
-    infer,
-    init,
-    plan,
-    replay,
-    report,
-    reproduce,
-    run,
-    status,
-    verify,
-    worker,
-)
+from thrifty.cli.commands.check import check
+from thrifty.cli.commands.export import export
+from thrifty.cli.commands.infer import infer
+from thrifty.cli.commands.init import init
+from thrifty.cli.commands.plan import plan
+from thrifty.cli.commands.replay import replay
+from thrifty.cli.commands.report import report
+from thrifty.cli.commands.reproduce import reproduce
+from thrifty.cli.commands.run import resume, run
+from thrifty.cli.commands.status import status
+from thrifty.cli.commands.verify import verify
+from thrifty.cli.commands.worker import worker
 from thrifty.cli.config_errors import did_you_mean
 from thrifty.cli.output import UsageError, explain
 from thrifty.errors import ThriftyWarning
@@ -86,22 +84,10 @@ def _explain_interrupts(command: Callable[..., int]) -> Callable[..., int]:
     return run_command
 
 
-for _name, _command in (
-    ("init", init.init),
-    ("check", check.check),
-    ("plan", plan.plan),
-    ("run", run.run),
-    ("resume", run.resume),
-    ("status", status.status),
-    ("infer", infer.infer),
-    ("report", report.report),
-    ("verify", verify.verify),
-    ("export", export.export),
-    ("replay", replay.replay),
-    ("worker", worker.worker),
-    ("reproduce", reproduce.reproduce),
-):
-    app.command(_name)(_explain_interrupts(_command))
+# in the order in which they are used
+_COMMANDS = (init, check, plan, run, resume, status, infer, report, verify, export, replay, worker, reproduce)
+for _command in _COMMANDS:
+    app.command()(_explain_interrupts(_command))
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import typer
 
 from thrifty.cli.config_errors import ManyErrors, did_you_mean
-from thrifty.errors import StorageError, ThriftyError
+from thrifty.errors import ConfigError, StorageError, ThriftyError
 
 if TYPE_CHECKING:
     from thrifty.runner.progress import ProgressMode
@@ -130,6 +130,8 @@ def explain(error: BaseException, *, json: bool = False) -> int:
     if isinstance(error, OSError) and error.strerror and not isinstance(error, ThriftyError):
         place = f"{error.filename}: " if error.filename else ""
         error = StorageError(f"{place}{error.strerror}", code="disk-problem")
+    elif isinstance(error, ClickError) and not isinstance(error, typer.Abort | typer.Exit):
+        error = _as_usage_error(error)
     if isinstance(error, ThriftyError):
         every = error.errors if isinstance(error, ManyErrors) else (error,)
         for one in every:
@@ -141,7 +143,7 @@ def explain(error: BaseException, *, json: bool = False) -> int:
         return _explain_interrupt(error)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
-    return _explain_usage(error, json) if isinstance(error, ClickError) else _explain_bug(error)
+    return _explain_bug(error)
 
 
 def _print_error(error: ThriftyError) -> None:
@@ -153,14 +155,11 @@ def _print_error(error: ThriftyError) -> None:
     print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)
 
 
-def _explain_usage(error: BaseException, json: bool) -> int:
-    """Explain a wrong command, option or value."""
+def _as_usage_error(error: BaseException) -> ConfigError:
+    """Convert a wrong command, option or value, as the option parser names it."""
     what = _add_suggestion(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
     command = getattr(getattr(error, "ctx", None), "command_path", None) or "thrifty"
-    text = f"error[bad-command-line]: {what[:1].lower()}{what[1:]}\n  fix: {command} --help"
-    print(clean(text), file=sys.stderr, flush=True)
-    Screen(json=json).result({"error": "bad-command-line", "what": clean(what), "exit": 2})
-    return 2
+    return ConfigError(what[:1].lower() + what[1:], code="bad-command-line", fix=f"{command} --help")
 
 
 def _add_suggestion(what: str) -> str:

@@ -26,42 +26,8 @@ STORE, COPY = "store.sqlite", "frozen.json"  # the copy alone means that the sto
 MAX_OBSERVED_BYTES = 256 * 2**20
 
 
-@dataclass(frozen=True)
-class Target:
-    """The user's own configuration and its run folder."""
-
-    settings: Settings
-    folder: Path
-
-    @property
-    def exists(self) -> bool:
-        """Whether the campaign exists."""
-        return (self.folder / STORE).is_file()
-
-    def campaign(self, simulator: Any, *, accept_changed: bool = False) -> Campaign:
-        """Open the campaign, or make it and copy the configuration into its folder."""
-        from thrifty.campaign.campaign import Campaign
-
-        if not self.exists:
-            _check_free(self.folder)
-        settings = self.settings
-        campaign = Campaign(
-            self.folder,
-            simulator,
-            settings.prior,
-            seed=settings.plan.seed,
-            cost=settings.cost.measure,  # type: ignore[arg-type] - checked on reading
-            price=settings.cost.price or None,
-            unit=settings.cost.unit,
-            m=settings.simulator.realisations,
-            accept_changed=accept_changed,
-        )
-        _keep_copy(self.folder / NAME, settings.text)
-        return campaign
-
-
-def find_target(folder: Path | None, config: Path | None) -> Target:
-    """Find the target of a command that runs the simulator; only the user's own file names it."""
+def find_target(folder: Path | None, config: Path | None) -> tuple[Settings, Path]:
+    """Find settings and folder of a command that runs the simulator; only the user's own file names it."""
     if folder is not None and folder.is_file():
         raise ConfigError(
             f"{folder} is a file, a run folder was expected", code="no-campaign", fix=f"thrifty run --config {folder}"
@@ -69,7 +35,7 @@ def find_target(folder: Path | None, config: Path | None) -> Target:
     settings = read_config(config if config is not None else Path(NAME))
     chosen = folder if folder is not None else settings.run.folder
     FOLDER.set(relative_path(chosen))
-    return Target(settings, chosen)
+    return settings, chosen
 
 
 def find_folder(folder: Path | None, config: Path | None = None) -> Path:
@@ -141,12 +107,11 @@ def _keep_copy(path: Path, text: str) -> None:
 class Session:
     """An open campaign with all that is needed to run it."""
 
-    target: Target
+    settings: Settings
     campaign: Campaign
     run: RunSettings
     screen: Screen
-    new: bool  # made by this call
-    made: Path  # the outermost folder that this call makes
+    made: Path | None  # the outermost folder that this call made; None for a campaign that existed
 
     def run_arguments(self) -> dict[str, Any]:
         """Return the arguments that `Campaign.pilot` and `Campaign.run` share."""
@@ -158,16 +123,39 @@ class Session:
         }
 
 
-def open_session(target: Target, screen: Screen, *, workers: int | None, accept_changed: bool) -> Session:
-    """Load the simulator, and make or open the campaign."""
-    run = target.settings.run if workers is None else replace(target.settings.run, workers=workers)
+def start_session(
+    folder: Path | None, config: Path | None, screen: Screen, *, workers: int | None, accept_changed: bool
+) -> Session:
+    """Load the simulator, open the campaign or make it with a copy of its configuration, and run the missing pilot."""
+    from thrifty.campaign.campaign import Campaign
+
+    if workers is not None and workers < 1:
+        raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
+    settings, place = find_target(folder, config)
+    run = settings.run if workers is None else replace(settings.run, workers=workers)
     make_engine(run)  # reports a wrong number or a missing library before anything is made
-    simulator = load_simulator(target.settings)
-    new, made = not target.exists, _first_missing(target.folder)
-    if not new and not accept_changed:
-        _check_unchanged(target.folder, simulator)
-    campaign = target.campaign(simulator, accept_changed=accept_changed)
-    return Session(target, campaign, run, screen, new, made)
+    simulator = load_simulator(settings)
+    made = None
+    if not (place / STORE).is_file():
+        _check_free(place)
+        made = _first_missing(place)
+    elif not accept_changed:
+        _check_unchanged(place, simulator)
+    campaign = Campaign(
+        place,
+        simulator,
+        settings.prior,
+        seed=settings.plan.seed,
+        cost=settings.cost.measure,  # type: ignore[arg-type] - checked on reading
+        price=settings.cost.price or None,
+        unit=settings.cost.unit,
+        m=settings.simulator.realisations,
+        accept_changed=accept_changed,
+    )
+    _keep_copy(place / NAME, settings.text)
+    session = Session(settings, campaign, run, screen, made)
+    _run_pilot(session)
+    return session
 
 
 def _check_unchanged(folder: Path, simulator: Any) -> None:
@@ -193,22 +181,16 @@ def _first_missing(folder: Path) -> Path:
 
 def make_engine(run: RunSettings) -> Any:
     """Make the engine that a configuration names."""
+    import thrifty as th
+
     if run.engine == "inline":
-        from thrifty.runner.engines.inline import Inline
-
-        return Inline()
-    if run.engine == "dask":
-        from thrifty.runner.engines.dask import Dask
-
-        return Dask(run.address or run.workers)
-    from thrifty.runner.engines.processes import Processes
-
-    return Processes(run.workers)
+        return th.Inline()
+    return th.Dask(run.address or run.workers) if run.engine == "dask" else th.Processes(run.workers)
 
 
-def run_pilot(session: Session) -> None:
+def _run_pilot(session: Session) -> None:
     """Run the missing pilot; if a first pilot fails completely, remove the folder again."""
-    campaign, wanted = session.campaign, session.target.settings.plan.pilot
+    campaign, wanted = session.campaign, session.settings.plan.pilot
     status = campaign.status()
     if status.pilots >= wanted and not (status.pending and status.planned == status.pilots):
         return
@@ -216,7 +198,7 @@ def run_pilot(session: Session) -> None:
     try:
         campaign.pilot(wanted, **session.run_arguments())
     except SimulatorError as error:
-        if session.new and error.code in ("simulator-failed", "constant-output"):  # the new folder holds failures only
+        if session.made and error.code in ("simulator-failed", "constant-output"):  # it holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
         raise
@@ -230,12 +212,6 @@ def check_has_runs(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
         error = CampaignError(what, code="no-runs-yet", why=why)
         error.exit_code = 2
         raise error
-
-
-def check_workers(workers: int | None) -> None:
-    """Reject a number of workers below one, before anything else is read."""
-    if workers is not None and workers < 1:
-        raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
 
 
 def read_observed(path: Path) -> Array:

@@ -47,15 +47,17 @@ def _make_command(chosen: SimulatorSettings, home: Path) -> Callable[..., Any]:
 
 def _import_function(name: str, home: Path) -> Callable[..., Any]:
     place, _, attribute = name.rpartition(":")
-    value: Any = _import_file(name, home / place) if place.endswith(".py") else _import_module(name, place, home)
+    if place.endswith(".py"):
+        value: Any = _import_file(name, home / place)
+    else:
+        _add_to_path(home)
+        with _explain_import_errors(name, home):
+            value = importlib.import_module(place)
     for part in attribute.split("."):
         if not hasattr(value, part):
             known = [key for key, thing in vars(value).items() if callable(thing) and not key.startswith("_")]
-            raise SimulatorError(
-                f"cannot import {name!r}: {place} has no {part!r}.{did_you_mean(part, known)}",
-                code="cannot-load-simulator",
-                fix=f"it has {', '.join(known[:8])}" if known else f"def {part}(theta, rng): ...",
-            )
+            fix = f"it has {', '.join(known[:8])}" if known else f"def {part}(theta, rng): ..."
+            raise _import_error(name, f"{place} has no {part!r}.{did_you_mean(part, known)}", fix)
         value = getattr(value, part)
     return value
 
@@ -64,17 +66,14 @@ def _import_file(name: str, path: Path) -> ModuleType:
     """Import one file under its own name, or under another when Python already knows a module of that name."""
     if not path.is_file():
         near = [p.name for p in path.parent.glob("*.py")] if path.parent.is_dir() else []
-        raise SimulatorError(
-            f"cannot import {name!r}: no file {path}.{did_you_mean(path.name, near)}",
-            code="cannot-load-simulator",
-            fix="the path is relative to thrifty.toml",
-        )
+        what = f"no file {path}.{did_you_mean(path.name, near)}"
+        raise _import_error(name, what, "the path is relative to thrifty.toml")
     title = path.stem if path.stem.isidentifier() else "model"
     if _is_taken(title, path):
         title = f"thrifty_model_{title}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
-        raise SimulatorError(f"cannot import {name!r}: Python has no loader for {path}", code="cannot-load-simulator")
+        raise _import_error(name, f"Python has no loader for {path}")
     module = importlib.util.module_from_spec(spec)
     _add_to_path(path.parent)
     sys.modules[title] = module
@@ -105,12 +104,6 @@ def _is_taken(title: str, path: Path) -> bool:
     return spec is not None and Path(spec.origin or "/").resolve() != path.resolve()
 
 
-def _import_module(name: str, place: str, home: Path) -> ModuleType:
-    _add_to_path(home)
-    with _explain_import_errors(name, home):
-        return importlib.import_module(place)
-
-
 @contextmanager
 def _explain_import_errors(name: str, path: Path) -> Iterator[None]:
     """Turn what the user's file raises during its import into one message with the line."""
@@ -118,17 +111,16 @@ def _explain_import_errors(name: str, path: Path) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         fix = "run from the folder of thrifty.toml, or install it" if error.name else ""
-        raise SimulatorError(f"cannot import {name!r}: {error}", code="cannot-load-simulator", fix=fix) from None
+        raise _import_error(name, str(error), fix) from None
     except SyntaxError as error:
         line = f" line {error.lineno}" if error.lineno else ""
-        raise SimulatorError(
-            f"cannot import {name!r}: {Path(error.filename or path).name}{line}: {error.msg}",
-            code="cannot-load-simulator",
-        ) from None
+        raise _import_error(name, f"{Path(error.filename or path).name}{line}: {error.msg}") from None
     except Exception as error:
         frames = [f for f in traceback.extract_tb(error.__traceback__) if "importlib" not in f.filename]
         last = frames[-1] if frames else None
         at = f" at {Path(last.filename).name} line {last.lineno} ({(last.line or '').strip()[:60]})" if last else ""
-        raise SimulatorError(
-            f"cannot import {name!r}: {type(error).__name__}: {str(error)[:200]}{at}", code="cannot-load-simulator"
-        ) from None
+        raise _import_error(name, f"{type(error).__name__}: {str(error)[:200]}{at}") from None
+
+
+def _import_error(name: str, what: str, fix: str = "") -> SimulatorError:
+    return SimulatorError(f"cannot import {name!r}: {what}", code="cannot-load-simulator", fix=fix)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import erfc, sqrt
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,7 @@ def c2st_test(
     accuracy = _score_out_of_fold(first, second, classifier, folds, seed, joined=not discrete)
     # an answer is right or wrong with chance 1/2 under the null: variance 1/4 per effective point
     sd = sqrt(1 / first.ess + 1 / second.ess) / 4
-    half = _normal_quantile((1 + level) / 2) * sd
+    half = NormalDist().inv_cdf((1 + level) / 2) * sd
     return C2ST(accuracy, (0.5 - half, 0.5 + half), erfc((accuracy - 0.5) / sd / sqrt(2)) / 2, level)
 
 
@@ -176,9 +177,3 @@ def _choose_folds(
     first = np.full(which.max() + 1, -1, dtype=np.int64)
     first[which.ravel()[::-1]] = fold[::-1]
     return first[which.ravel()]
-
-
-def _normal_quantile(probability: float) -> float:
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))

@@ -57,7 +57,8 @@ def ks(
         [0.666666666667]
     """
     first, second = read_two_samples(x, y, x_weights, y_weights)
-    uneven = [f"{name}: {explain_unevenness(s.weights)}" for name, s in (("x", first), ("y", second)) if _is_uneven(s)]
+    weighted = [(name, s.weights) for name, s in (("x", first), ("y", second)) if not s.has_equal_weights]
+    uneven = [f"{name}: {why}" for name, weights in weighted if (why := explain_unevenness(weights))]
     if uneven:
         warn(
             f"[few-effective-runs] no p-value (NaN): {'; '.join(uneven)}. Draw more, or use a gentler penalty",
@@ -66,10 +67,6 @@ def ks(
     results = [_compare_column(first, second, column, known=not uneven) for column in range(first.points.shape[1])]
     distance, p_value = (np.array(part) for part in zip(*results, strict=True))
     return KS(distance, p_value)
-
-
-def _is_uneven(s: Sample) -> bool:
-    return not s.has_equal_weights and bool(explain_unevenness(s.weights))
 
 
 def _compare_column(first: Sample, second: Sample, column: int, *, known: bool) -> tuple[float, float]:
@@ -86,19 +83,13 @@ def _compare_column(first: Sample, second: Sample, column: int, *, known: bool) 
     if not known:
         return distance, float("nan")
     if first.has_equal_weights and second.has_equal_weights:
-        if n * (len(values) - n) <= _MAX_EXACT_PAIRS:
-            from scipy.stats import ks_2samp
+        from scipy.stats import ks_2samp, kstwo
 
+        if n * (len(values) - n) <= _MAX_EXACT_PAIRS:
             exact: Any = ks_2samp(first.points[:, column], second.points[:, column], method="exact")
             return distance, float(exact.pvalue)
-        return distance, _kolmogorov_p_value(distance, first.ess, second.ess)
+        return distance, float(kstwo.sf(distance, max(round(first.ess * second.ess / (first.ess + second.ess)), 1)))
     return distance, _weighted_p_value(distance, jackknife_squares(weights), steps, last)
-
-
-def _kolmogorov_p_value(distance: float, n: float, m: float) -> float:
-    from scipy.stats import kstwo
-
-    return float(kstwo.sf(distance, max(round(n * m / (n + m)), 1)))
 
 
 def _weighted_p_value(distance: float, squares: Array, steps: Array, last: npt.NDArray[np.bool_]) -> float:
@@ -117,17 +108,16 @@ def _weighted_p_value(distance: float, squares: Array, steps: Array, last: npt.N
     return tail_probability(distance, suprema, float(np.max(variance)), dof)
 
 
-def simulate_paths(clock: Array, level: Array, rng: np.random.Generator, n: int = _PATHS) -> Array:
-    """Simulate fluctuations (n, t) of a weighted distribution function at increasing points.
+def simulate_paths(clock: Array, level: Array, rng: np.random.Generator) -> Array:
+    """Simulate fluctuations (2000, t) of a weighted distribution function at increasing points.
 
     Args:
         clock: V at the points and, last, at infinity (t + 1,).
         level: F at the points (t,).
         rng: Source of the Brownian paths.
-        n: Number of paths.
     """
     steps = np.sqrt(np.maximum(np.diff(clock, prepend=0.0), 0.0))
-    motion = np.cumsum(rng.standard_normal((n, len(steps))) * steps, axis=1)
+    motion = np.cumsum(rng.standard_normal((_PATHS, len(steps))) * steps, axis=1)
     return motion[:, :-1] - level * motion[:, -1:]
 
 

@@ -45,6 +45,7 @@ class Model(ABC):
             also starts up, reads and writes has a narrower range of costs.
     """
 
+    NAMES: ClassVar[tuple[str, ...]] = ()  # of the parameters, in order; () where any number of them is possible
     POSITIVE: ClassVar[tuple[str, ...]] = ()  # parameters that must not be zero: nobody would ever be removed
     LOW: ClassVar[float] = 0.0  # a parameter below this has no meaning: rates, shapes, powers
     prior: Prior
@@ -58,20 +59,20 @@ class Model(ABC):
             raise ConfigError(f"overhead must be a number >= 0, got {self.overhead}", code="bad-setting")
         self._check_prior()
         # what a run must still be asked, found once: a prior that stays above zero answers for itself
-        asked = tuple(i for i in map(self._names().index, self.POSITIVE) if not self.prior.bounds[0][i] > 0)
+        asked = tuple(i for i in map(self.NAMES.index, self.POSITIVE) if not self.prior.bounds[0][i] > 0)
         object.__setattr__(self, "_nonzero", asked)
         object.__setattr__(self, "_boxed", isinstance(self.prior, Uniform))
         object.__setattr__(self, "theta_true", freeze(self.check(self.theta_true)))
 
     def _check_prior(self) -> None:
-        expected = type(self)._names(self)
+        expected = self.NAMES or self.prior.names
         if self.prior.dim != len(expected):
             raise PriorError(
                 f"prior has {self.prior.dim} parameters, {type(self).__name__} takes {len(expected)}:"
                 f" {', '.join(expected)}",
                 code="wrong-prior",
             )
-        if sorted(self.prior.names) == sorted(expected) and tuple(self.prior.names) != tuple(expected):
+        if sorted(self.prior.names) == sorted(expected) and tuple(self.prior.names) != expected:
             raise PriorError(
                 f"prior names {', '.join(self.prior.names)} are {type(self).__name__}'s in another order",
                 code="wrong-prior",
@@ -86,10 +87,6 @@ class Model(ABC):
                 f"prior {name!r} reaches {low[first]:g}, but {type(self).__name__} needs it >= {self.LOW:g}",
                 code="wrong-prior",
             )
-
-    @abstractmethod
-    def _names(self) -> tuple[str, ...]:
-        """Name the parameters, for messages and default priors."""
 
     @property
     @abstractmethod
@@ -189,10 +186,8 @@ class Model(ABC):
             workers: Threads; the compiled loops run side by side.
             measured: Cost in CPU seconds of this machine instead of operations.
         """
-        if isinstance(workers, bool) or not isinstance(workers, int | np.integer) or workers < 1:
-            raise ConfigError(f"workers = {workers!r}; a whole number of at least 1 is needed", code="bad-setting")
-        check_seed(seed)
-        check_seed(start, "start")
+        for label, value, least in (("workers", workers, 1), ("seed", seed, 0), ("start", start, 0)):
+            check_whole(label, value, least)
         if isinstance(thetas, Draws) and thetas.names and thetas.names != self.names:
             raise DataError(
                 f"draws of {', '.join(thetas.names)}, but {type(self).__name__} takes {', '.join(self.names)}",
@@ -230,14 +225,14 @@ class Model(ABC):
 
     def observed(self, seed: int) -> Array:
         """Statistics (q,) of one run at `theta_true`, on a stream that no simulation shares."""
-        check_seed(seed)
+        check_whole("seed", seed, 0)
         return self._run(self.theta_true, make_run_stream(seed, OBSERVATION, 0))[0]
 
 
-def check_seed(seed: int, label: str = "seed") -> None:
-    """Refuse what is not a whole number >= 0: an unseeded run cannot be repeated."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ConfigError(f"{label} = {seed!r}, expected a whole number of at least 0", code="bad-setting")
+def check_whole(label: str, value: int, least: int) -> None:
+    """Refuse what is not a whole number of at least `least`: a run without a seed, say, cannot be repeated."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ConfigError(f"{label} = {value!r}, expected a whole number of at least {least}", code="bad-setting")
 
 
 def as_generator(rng: np.random.Generator | int) -> np.random.Generator:

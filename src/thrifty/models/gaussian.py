@@ -70,9 +70,6 @@ class GaussianToy(Model):
             object.__setattr__(self, "theta_true", np.ones(self.p))
         super().__post_init__()
 
-    def _names(self) -> tuple[str, ...]:
-        return self.prior.names
-
     @property
     def summary_names(self) -> tuple[str, ...]:
         """x, or x_1 … x_p."""

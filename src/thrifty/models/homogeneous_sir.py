@@ -13,11 +13,12 @@ otherwise a share z = 1 − exp(−theta z) is infected, normally distributed ab
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from thrifty.errors import ConfigError
-from thrifty.models.base import Model
+from thrifty.models.base import Model, check_whole
 from thrifty.models.compiled import kernel
 from thrifty.models.stream import Words, draw_start, next_exponential, next_small_gamma, next_uniform, seed_state
 from thrifty.priors import Uniform
@@ -38,20 +39,17 @@ class HomogeneousSIR(Model):
         (True, True)
     """
 
-    prior: Prior = field(default_factory=lambda: Uniform([1.0], [10.0], names=("beta",)))  # type: ignore[arg-type]
+    NAMES: ClassVar[tuple[str, ...]] = ("beta",)
+    prior: Prior = field(default_factory=lambda: Uniform([1.0], [10.0], names=HomogeneousSIR.NAMES))  # type: ignore[arg-type]
     theta_true: Array = 5.0  # type: ignore[assignment]
     population: int = 10_000
     k: float = 1.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.population, int | np.integer) or self.population < 2:
-            raise ConfigError(f"population must be a whole number >= 2, got {self.population!r}", code="bad-setting")
+        check_whole("population", self.population, 2)
         if not (np.isfinite(self.k) and self.k > 0):
             raise ConfigError(f"dispersion k must be a finite number > 0, got {self.k}", code="bad-setting")
         super().__post_init__()
-
-    def _names(self) -> tuple[str, ...]:
-        return ("beta",)
 
     @property
     def summary_names(self) -> tuple[str, ...]:

@@ -27,17 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.models.base import Model, as_generator
+from thrifty.models.base import Model, as_generator, check_whole
 from thrifty.models.compiled import fast_kernel
 from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, as_rows
-
-_NAMES = ("gain", "reverberation_time", "arrival_rate", "noise_variance")
-
-
-def _paper_prior() -> Prior:
-    low, high = np.array([1e-9, 1e-9, 1e9, 1e-10]), np.array([1e-8, 1e-8, 1e10, 1e-9])
-    return Uniform(low, high, names=_NAMES)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -56,23 +49,22 @@ class Radio(Model):
         ((6,), [5000.0])
     """
 
+    NAMES: ClassVar[tuple[str, ...]] = ("gain", "reverberation_time", "arrival_rate", "noise_variance")
     POSITIVE: ClassVar[tuple[str, ...]] = ("reverberation_time", "arrival_rate")
-    prior: Prior = field(default_factory=_paper_prior)
+    prior: Prior = field(
+        default_factory=lambda: Uniform([1e-9, 1e-9, 1e9, 1e-10], [1e-8, 1e-8, 1e10, 1e-9], names=Radio.NAMES)  # type: ignore[arg-type]
+    )
     theta_true: Array = (4e-9, 7e-9, 5e9, 3e-10)  # type: ignore[assignment]
     m: int = 50
     bandwidth: float = 4e9
     points: int = 801
 
     def __post_init__(self) -> None:
-        for label, value in (("m", self.m), ("points", self.points)):
-            if not isinstance(value, int | np.integer) or value < 2:
-                raise ConfigError(f"{label} must be a whole number >= 2, got {value!r}", code="bad-setting")
+        check_whole("m", self.m, 2)
+        check_whole("points", self.points, 2)
         if not (np.isfinite(self.bandwidth) and self.bandwidth > 0):
             raise ConfigError(f"bandwidth must be a finite number > 0, got {self.bandwidth}", code="bad-setting")
         super().__post_init__()
-
-    def _names(self) -> tuple[str, ...]:
-        return _NAMES
 
     @property
     def summary_names(self) -> tuple[str, ...]:

@@ -2,13 +2,10 @@
 
 A kernel starts its stream from three words of the run's own numpy Generator (`draw_start`), so a run is a function of
 that Generator and of nothing else; calling back into the Generator for each number would cost three times the event.
-Word for word the stream is that of `numpy.random.SFC64`, and
-`next_uniform` and `next_exponential` are numpy's `random` and `standard_exponential` on it
-(the ziggurat of Marsaglia and Tsang 2000); the tests compare them.
+Word for word the stream is that of `numpy.random.SFC64`, and `next_uniform` and `next_exponential` are numpy's `random`
+and `standard_exponential` on it (the ziggurat of Marsaglia and Tsang 2000); the tests compare them.
 
 The state is a tuple, so that the compiler keeps it in registers: `u, g = next_uniform(g)`.
-
-Developers: numba's cache of a kernel does not see a change in this file; delete `__pycache__` after one.
 """
 
 from __future__ import annotations

@@ -10,8 +10,7 @@
 """
 
 from thrifty.plots.calibration_plots import calibration, predictive
-from thrifty.plots.cost_plots import cost_residuals, cost_surface, waterfall
-from thrifty.plots.failure_plots import failures
+from thrifty.plots.cost_plots import cost_residuals, cost_surface, failures, waterfall
 from thrifty.plots.plan_plots import proposal, tradeoff, weights
 from thrifty.plots.posterior_plots import marginals, pairs
 

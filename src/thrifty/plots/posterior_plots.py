@@ -45,9 +45,8 @@ def pairs(
     names = style.parameter_names(names or (known.names if known else ()), dim)
     side = max(1.8 * dim, 3.2)
     figure, axes = style.make_figure(side, side, rows=dim, columns=dim)
-    ends = [_clip_to_bounds(style.find_range([sample], i), *_bounds_of(known, i)) for i in range(dim)]
     mark = _read_truth(truth, dim)
-    ends = ends if mark is None else [_include(end, float(value)) for end, value in zip(ends, mark, strict=True)]
+    ends = [_find_ends([sample], i, known, mark) for i in range(dim)]
     for i in range(dim):
         for j in range(dim):
             ax = axes[i, j]
@@ -94,10 +93,7 @@ def marginals(
     names = style.parameter_names(names or (known.names if known else ()), dim)
     figure, axes = style.make_figure(3.1 * dim + 0.6, 2.8, columns=dim)
     for i, ax in enumerate(axes[0]):
-        ends = style.find_range(list(samples.values()), i)
-        bounds = _bounds_of(known, i)
-        ends = _clip_to_bounds(ends, *bounds)
-        ends = ends if mark is None else _include(ends, float(mark[i]))
+        bounds, ends = _bounds_of(known, i), _find_ends(list(samples.values()), i, known, mark)
         grid = np.linspace(*ends, 300)
         if known is not None:
             _draw_prior(ax, known, i, ends)
@@ -140,10 +136,6 @@ def _bounds_of(prior: Prior | None, i: int) -> tuple[float, float]:
     return (-np.inf, np.inf) if prior is None else (float(prior.bounds[0][i]), float(prior.bounds[1][i]))
 
 
-def _clip_to_bounds(ends: tuple[float, float], low: float, high: float) -> tuple[float, float]:
-    return max(ends[0], low), min(ends[1], high)
-
-
 def _read_truth(truth: npt.ArrayLike | None, dim: int) -> Array | None:
     if truth is None:
         return None
@@ -156,13 +148,15 @@ def _read_truth(truth: npt.ArrayLike | None, dim: int) -> Array | None:
     return values
 
 
-def _include(ends: tuple[float, float], value: float) -> tuple[float, float]:
-    """Widen the range so that the truth is visible even where the posterior misses it."""
-    if ends[0] <= value <= ends[1]:
-        return ends
-    low, high = min(ends[0], value), max(ends[1], value)
-    margin = 0.04 * (high - low)
-    return (low - margin, high) if value == low else (low, high + margin)
+def _find_ends(samples: Sequence[Sample], i: int, prior: Prior | None, truth: Array | None) -> tuple[float, float]:
+    """Find the range of the draws inside the prior's bounds, wide enough to show the truth where they miss it."""
+    low, high = style.find_range(samples, i)
+    low, high = max(low, _bounds_of(prior, i)[0]), min(high, _bounds_of(prior, i)[1])
+    if truth is None or low <= truth[i] <= high:
+        return low, high
+    value = float(truth[i])
+    margin = 0.04 * (max(high, value) - min(low, value))
+    return (value - margin, high) if value < low else (low, value + margin)
 
 
 def _draw_marginal(ax: Axes, s: Sample, i: int, ends: tuple[float, float], prior: Prior | None) -> None:

@@ -12,18 +12,7 @@ from thrifty.runner.progress import format_amount
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TITLES = {
-    "posterior": "Posterior",
-    "calibration": "Calibration and checks",
-    "where-the-cost-went": "Where the cost went",
-    "cost": "What a run costs",
-    "trade-off": "Possible saving and choice of penalty",
-    "proposal": "Proposal and self-check",
-    "weights": "Weights",
-    "failures": "Failures",
-    "timeline": "Timeline",
-    "provenance": "Provenance",
-}  # of the sections, by their anchors
+ANSWERS = {"trust": "yes", "with care": "with care", "do not trust": "no"}  # to: can it be trusted?
 MAX_NAME_CHARACTERS = 60  # of a name in a figure or a table head
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, direction marks, surrogates, line separators
 
@@ -70,9 +59,7 @@ def format_cost(value: float, unit: str) -> str:
         >>> format_cost(147_321, "events"), format_cost(0.01234, "eur"), format_cost(1, "eur"), format_cost(5400, "s")
         ('147,000 events', '0.0123 eur', '1 eur', '1.5 h')
     """
-    if unit in ("s", "cpu-s") or not math.isfinite(value):
-        return format_amount(value, unit)
-    if value == 0 or abs(value) >= 1e12:
+    if unit in ("s", "cpu-s") or value == 0 or not abs(value) < 1e12:
         return format_amount(value, unit)
     digits = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, digits):,.{max(digits, 0)}f}"
@@ -106,23 +93,19 @@ class Section:
     """One part of the page.
 
     Attributes:
-        key: Anchor, one of `TITLES`.
-        lead: Sentences under it.
+        lead: Sentences under its title.
         drawings, tables: What is shown.
         notes: Smaller text below.
         missing: What is not there yet, or "".
         command: The command that makes it, or "".
+        key, title: Its anchor and its heading, set by the page.
     """
 
-    key: str
     lead: Sequence[str] = ()
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Grid] = ()
     notes: Sequence[str] = ()
     missing: str = ""
     command: str = ""
-
-    @property
-    def title(self) -> str:
-        """Heading."""
-        return TITLES[self.key]
+    key: str = ""
+    title: str = ""

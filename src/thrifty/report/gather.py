@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ class Session:
 
 @dataclass(frozen=True)
 class Stamps:
-    """When and where each run ended (n,), with its wall seconds, attempt, status, error and time-limit policy."""
+    """When and where each run ended (n,), with its wall seconds, attempt, status and error."""
 
     index: npt.NDArray[np.int64]
     finished: Array
@@ -57,7 +56,6 @@ class Stamps:
     attempt: npt.NDArray[np.int64]
     status: list[str]
     error: list[str]
-    policy: list[str]
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,6 @@ class Facts:
         parts, blocks: Frozen proposals and committed blocks.
         sessions, stamps: When each driver ran, when each run ended.
         prior: The prior, or what is known of it.
-        scale: Price of one measured unit.
     """
 
     folder: Path
@@ -90,8 +87,6 @@ class Facts:
     sessions: list[Session]
     stamps: Stamps
     prior: Prior
-    scale: float = 1.0
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -119,13 +114,14 @@ class Facts:
         return self.table.status == "ok"
 
     @property
-    def knows_prior(self) -> bool:
-        """Whether the folder holds the prior as numbers."""
-        return not isinstance(self.prior, StoredPrior)
+    def known_prior(self) -> Prior | None:
+        """The prior, None where the folder does not hold it as numbers."""
+        return None if isinstance(self.prior, StoredPrior) else self.prior
 
-    def command(self, verb: str, *more: str) -> str:
+    def command(self, verb: str) -> str:
         """Return the command line for the next step."""
-        return " ".join(["thrifty", verb, shlex.quote(clean(self.folder)), *more])
+        more = " --observed FILE" if verb == "infer" else ""
+        return f"thrifty {verb} {shlex.quote(clean(self.folder))}{more}"
 
     @cached_property
     def part(self) -> int | None:
@@ -151,30 +147,30 @@ class Facts:
         usable = np.isin(self.table.status, ("ok", "invalid")) & np.isfinite(self.cost) & (self.cost > 0)
         if self.part is not None or usable.sum() < max(20, PILOTS_PER_PARAMETER * len(self.names)):
             return None
-        return fit_cost(self.table.theta[usable], self.cost[usable] / self.scale, unit=self.unit)
+        return fit_cost(self.table.theta[usable], self.cost[usable] / self.settings.cost_scale, unit=self.unit)
 
     @cached_property
     def proposal(self) -> CostAware | None:
         """The cost-aware proposal of the latest plan; None for plain sampling and for generations of SMC."""
-        if self.part is None or self.parts[self.part].kind != "cost_aware" or not self.knows_prior:
+        if self.part is None or self.parts[self.part].kind != "cost_aware" or self.known_prior is None:
             return None
-        made = weighting_from_dict(self.parts[self.part].recipe, self.prior)
+        made = weighting_from_dict(self.parts[self.part].recipe, self.known_prior)
         return made if isinstance(made, CostAware) else None
 
     @cached_property
     def trade(self) -> tuple[Tradeoff, Row] | None:
         """The trade-off, with the row that was chosen, or before a plan the default row."""
-        if self.model is None or not self.knows_prior:
+        if self.model is None or self.known_prior is None:
             return None
         powers: list[Any] = list(POWERS)
         if not self.frozen:
-            table = tradeoff(self.prior, self.model, powers)
+            table = tradeoff(self.known_prior, self.model, powers)
             return table, table[powers.index(0.5) if table.worthwhile else 0]
         chosen: Penalty = Constant() if self.proposal is None else self.proposal.penalty
         k = 0.0 if self.proposal is None else chosen.k if isinstance(chosen, Power) else None
         if k not in powers:
             powers.append(chosen)
-        table = tradeoff(self.prior, self.model, powers)
+        table = tradeoff(self.known_prior, self.model, powers)
         return table, table[powers.index(k) if k in powers else len(powers) - 1]
 
     @cached_property
@@ -239,7 +235,6 @@ def _read_folder(folder: Path) -> Facts:
         sessions=sessions,
         stamps=stamps,
         prior=campaign.prior,
-        scale=settings.cost_scale,
     )  # fmt: skip
 
 
@@ -253,10 +248,8 @@ def _read_sessions(store: Store) -> list[Session]:
 
 
 def _read_stamps(store: Store) -> Stamps:
-    columns = ("idx", "finished", "wall", "host", "attempt", "status", "error", "policy")
-    place = {name: RUNS.index(name) for name in columns}
     rows = list(store.run_rows())
-    column = {name: [row[at] for row in rows] for name, at in place.items()}
+    column = {name: [row[place] for row in rows] for place, name in enumerate(RUNS)}
     return Stamps(
         index=np.array(column["idx"], dtype=np.int64),
         finished=np.array(column["finished"], dtype=np.float64),
@@ -265,17 +258,4 @@ def _read_stamps(store: Store) -> Stamps:
         attempt=np.array(column["attempt"], dtype=np.int64),
         status=[str(status) for status in column["status"]],
         error=[str(error or "") for error in column["error"]],
-        policy=[str(policy or "") for policy in column["policy"]],
     )
-
-
-def describe_limits(stamps: Stamps) -> list[str]:
-    """Describe the time limits under which runs were made."""
-    found = []
-    for text in dict.fromkeys(policy for policy in stamps.policy if policy):
-        try:
-            rule = json.loads(text)
-            found.append(f"{float(rule['seconds']):g} s, {clean(rule['on_timeout'], 20)}")
-        except (ValueError, LookupError, TypeError):
-            found.append("unreadable")
-    return found

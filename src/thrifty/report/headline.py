@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
-from thrifty.report.content import clean, format_cost
+from thrifty.report.content import ANSWERS, clean, format_cost
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 
-ANSWERS = {"trust": "Yes", "with care": "With care", "do not trust": "No"}
 _SUPPORT = ("sbc", "local_ess", "coverage", "predictive", "weights")  # order of checks that give reasons for trust
 _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", "predictive": "Predictive",
           "weights": "Weights", "tarp": "Calibration", "local_c2st": "At the observation",
@@ -32,20 +31,21 @@ class Headline:
     """The card.
 
     Attributes:
-        level: "yes", "care", "no" or "none", for its colour.
-        answer: "Yes", "With care", "No" or "Not yet".
-        question: The question it answers.
+        answer: Whether the posterior can be trusted: "Yes", "With care", "No" or "Not yet".
         reasons: Three sentences.
         figures: The numbers.
         following: The next command, or "".
     """
 
-    level: str
     answer: str
-    question: str
     reasons: tuple[str, ...]
     figures: tuple[KeyFigure, ...]
     following: str
+
+    @property
+    def level(self) -> str:
+        """Return its colour in the style sheet: "yes", "care", "no" or "yet"."""
+        return self.answer.split()[-1].lower()
 
 
 def make_headline(facts: Facts, results: tuple[Result, ...]) -> Headline:
@@ -53,14 +53,12 @@ def make_headline(facts: Facts, results: tuple[Result, ...]) -> Headline:
     figures = _make_figures(facts, results)
     following = _next_command(facts, results)
     if not results:
-        answer, reasons = _describe_stage(facts)
-        return Headline("none", answer, "Can the posterior be trusted?", reasons, figures, following)
+        return Headline("Not yet", _describe_stage(facts), figures, following)
     found = _collect_findings(facts, results[-1])
     verdict: Trust = worst_verdict([level for level, _ in found])
     against = sorted((item for item in found if item[0] != "trust"), key=lambda item: -VERDICTS.index(item[0]))
     reasons = tuple(text for _, text in [*against, *(item for item in found if item[0] == "trust")][:3])
-    level = {"trust": "yes", "with care": "care", "do not trust": "no"}[verdict]
-    return Headline(level, ANSWERS[verdict], "Can the posterior be trusted?", reasons, figures, following)
+    return Headline(ANSWERS[verdict].capitalize(), reasons, figures, following)
 
 
 def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
@@ -68,17 +66,12 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     found: list[tuple[Trust, str]] = []
     status = facts.status
     if status.pending:
-        found.append(
-            (
-                "with care",
-                f"{status.pending:,} planned runs are missing: the runs that finished first are cheaper than the rest.",
-            )
-        )
+        words = "planned runs are missing: the runs that finished first are cheaper than the rest."
+        found.append(("with care", f"{status.pending:,} {words}"))
     if not status.deterministic:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
-    ordered = sorted(
-        result.checks, key=lambda c: _SUPPORT.index(c["name"]) if c.get("name") in _SUPPORT else len(_SUPPORT)
-    )
+    places = {name: place for place, name in enumerate(_SUPPORT)}
+    ordered = sorted(result.checks, key=lambda check: places.get(str(check.get("name")), len(places)))
     for check in ordered:
         level = check.get("verdict")
         trust: Trust = level if level in VERDICTS else "do not trust"  # an unreadable verdict gives no trust
@@ -92,23 +85,17 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     return found
 
 
-def _describe_stage(facts: Facts) -> tuple[str, tuple[str, ...]]:
+def _describe_stage(facts: Facts) -> tuple[str, str, str]:
     """Describe the state of the campaign before any result."""
     status = facts.status
     if not status.done:
-        return "Not yet", (
-            "No run has finished.",
-            f"{status.planned:,} runs are planned.",
-            "Nothing has been inferred.",
-        )
+        return "No run has finished.", f"{status.planned:,} runs are planned.", "Nothing has been inferred."
     done = f"{status.done:,} of {status.planned:,} planned runs are done."
     if facts.part is None:
-        return "Not yet", (done, "Only the pilot has run: there is no plan.", "Nothing has been inferred.")
+        return done, "Only the pilot has run: there is no plan.", "Nothing has been inferred."
     state = "All planned runs are done." if not status.pending else f"{status.pending:,} runs are missing."
-    mass = f"Failed prior mass {status.failed_mass:.2%}" + (
-        " (above 1 %: repair the simulator)." if status.failed_mass > 0.01 else "."
-    )
-    return "Not yet", (f"Nothing has been inferred. {state}", done, mass)
+    advice = " (above 1 %: repair the simulator)" if status.failed_mass > 0.01 else ""
+    return f"Nothing has been inferred. {state}", done, f"Failed prior mass {status.failed_mass:.2%}{advice}."
 
 
 def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
@@ -116,24 +103,21 @@ def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
         return facts.command("plan")
     if facts.status.pending or facts.part is None:
         return facts.command("run")
-    return "" if results else facts.command("infer", "--observed", "FILE")
+    return "" if results else facts.command("infer")
 
 
 def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure, ...]:
     status, saved, unit = facts.status, facts.status.saved, facts.unit
-    runs = KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots")
-    spent = KeyFigure(
-        "spent",
-        format_cost(status.spent, unit),
-        f"about {format_cost(status.left, unit)} left" if status.pending else "pilot included",
-    )
-    figures = [runs, spent]
+    left = f"about {format_cost(status.left, unit)} left" if status.pending else "pilot included"
+    figures = [
+        KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots"),
+        KeyFigure("spent", format_cost(status.spent, unit), left),
+    ]
     if saved is not None and facts.part is not None:
         interval = f"{format_cost(saved.low, unit)} to {format_cost(saved.high, unit)}"
+        against = "against plain sampling, pilot counted"
         figures.append(KeyFigure("cost saved", f"{saved.share:.0%}", f"{format_cost(saved.amount, unit)} ({interval})"))
-        figures.append(
-            KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", "against plain sampling, pilot counted")
-        )
+        figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))
     if saved is not None:
         figures.append(KeyFigure("effective runs", f"{saved.effective:,.0f}", f"{status.ess_fraction:.0%} of the runs"))
     if status.done:
@@ -149,11 +133,6 @@ def _summarise_calibration(results: tuple[Result, ...]) -> KeyFigure:
         return KeyFigure("calibration", "–", "no posterior yet" if not results else "not checked")
     p_value = ranks.get("p_value")
     shown = f"p = {p_value:.2g}" if isinstance(p_value, int | float) else "–"
-    seen = any(
-        "may have trained" in note for note in results[-1].notes
-    )  # note of `th.diagnose` where no run was held out
-    return KeyFigure(
-        "calibration",
-        shown,
-        "ranks of runs that may have been used for training" if seen else "ranks of held-out parameters",
-    )
+    seen = any("may have trained" in note for note in results[-1].notes)  # by `th.diagnose`, where none was held out
+    ranked = "ranks of runs that may have been used for training" if seen else "ranks of held-out parameters"
+    return KeyFigure("calibration", shown, ranked)

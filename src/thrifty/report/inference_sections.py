@@ -11,9 +11,9 @@ import numpy as np
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import select_held_out
-from thrifty.errors import DataError
+from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
-from thrifty.report.content import Drawing, Grid, Section, as_labels, clean
+from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
@@ -26,21 +26,23 @@ PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
 MIN_PAIRS = 50  # fewer pairs say nothing about calibration
-_ANSWERS = {"trust": "yes", "with care": "with care", "do not trust": "no"}
 
 
-def load_result_posterior(facts: Facts, result: Result) -> Any | None:
-    """Load the posterior of a result from plain numbers; None where the folder holds none."""
-    if result.posterior_path is None:
-        return None
-    return load_posterior(result.posterior_path, **({"prior": facts.prior} if facts.knows_prior else {}))
+def load_last_posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
+    """Load the latest posterior from plain numbers, None where there is none; or say why it cannot be used."""
+    if not results or results[-1].posterior_path is None:
+        return None, ""
+    try:
+        known = {} if facts.known_prior is None else {"prior": facts.known_prior}
+        return load_posterior(results[-1].posterior_path, **known), ""
+    except (ThriftyError, LookupError, TypeError, ValueError) as error:
+        return None, f"The posterior cannot be loaded: {getattr(error, 'what', error)}"
 
 
 def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
     """Show the pair plot with the prior, quantiles, and the predictive distribution at the observation."""
-    key = "posterior"
     if not results:
-        return Section(key, missing="Nothing has been inferred yet.", command=_infer_command(facts))
+        return Section(missing="Nothing has been inferred yet.", command=facts.command("infer"))
     last = results[-1]
     weights = last.log_weights
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
@@ -48,15 +50,12 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
         f" {_format_values(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}."
     ]
-    prior = facts.prior if facts.knows_prior else None
-    figure = _draw_pairs(last, prior)
+    figure = _draw_pairs(last, facts.known_prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
     drawings = [Drawing(figure, "Posterior", what, whole=True)]
-    notes = (
-        [f"The first {MAX_PAIR_PARAMETERS} of {len(last.names)} parameters are drawn."]
-        if len(last.names) > MAX_PAIR_PARAMETERS
-        else []
-    )
+    notes = []
+    if len(last.names) > MAX_PAIR_PARAMETERS:
+        notes.append(f"The first {MAX_PAIR_PARAMETERS} of {len(last.names)} parameters are drawn.")
     if posterior is None:
         notes.append(
             "The folder does not hold the posterior itself, so support and predictive distribution are not drawn."
@@ -66,17 +65,16 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         drawings += more
         lead += words[:1] if more else []
         notes += words[1:] if more else words
-    return Section(key, lead, drawings, _make_tables(results), notes)
+    return Section(lead, drawings, _make_tables(results), notes)
 
 
 def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
     """Draw support and predictive distribution at the observation from the pool; or say why it is not possible."""
     if facts.simulations is None:
         return [], ["No run has finished that could support the posterior."]
-    prior = facts.prior if facts.knows_prior else None
     try:
-        seen = predictive(posterior, _with_labels(facts), result.x_o, prior=prior)
-        support = local_ess(posterior, facts.simulations, result.x_o, prior=prior)
+        seen = predictive(posterior, _with_labels(facts), result.x_o, prior=facts.known_prior)
+        support = local_ess(posterior, facts.simulations, result.x_o, prior=facts.known_prior)
     except (DataError, NotImplementedError) as error:
         return [], [f"Support and predictive distribution are not drawn: {clean(getattr(error, 'what', error))}."]
     words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
@@ -91,10 +89,6 @@ def _draw_pairs(result: Result, prior: Any) -> Figure:
     names = as_labels(result.names)
     prior = prior if len(names) <= MAX_PAIR_PARAMETERS else None
     return plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
-
-
-def _infer_command(facts: Facts) -> str:
-    return facts.command("infer", "--observed", "FILE")
 
 
 def _with_labels(facts: Facts) -> Simulations:
@@ -128,17 +122,16 @@ def _format_values(values: np.ndarray, most: int = 6) -> str:
 
 def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any, *, live: bool) -> Section:
     """List all checks; draw ranks and coverage with bands, computed again from the posterior in the folder."""
-    key = "calibration"
     if not results:
         words = "Calibration needs a posterior; there is none yet."
-        return Section(key, missing=words, command=_infer_command(facts))
+        return Section(missing=words, command=facts.command("infer"))
     tables = _list_checks(results[-1])
     lead = ["All checks use the weights of the campaign: the runs represent the prior, whatever they were drawn from."]
     if not tables:
         lead.append("No check was made when this posterior was inferred.")
     if live or posterior is None or facts.simulations is None:
         why = "while the campaign runs" if live else "since the folder does not hold the posterior"
-        return Section(key, lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
+        return Section(lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
     notes: list[str] = []
     runs = select_held_out(posterior, _with_labels(facts), None, notes).valid()
     pairs = _count_affordable_pairs(posterior, runs, results[-1])
@@ -146,7 +139,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         notes.append(
             f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {MAX_RANK_SECONDS:.0f} s."
         )
-        return Section(key, lead, tables=tables, notes=notes)
+        return Section(lead, tables=tables, notes=notes)
     drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=_has_density(posterior, runs, results[-1]))
     checks = [sbc(drawn)] + ([coverage(drawn)] if drawn.density is not None else [])
     if len(checks) > 1:
@@ -154,12 +147,12 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         lead.append(f"Parameters of runs inside the regions of stated size: {', '.join(held)}.")
     what = "; ".join(f"{check.name}: {clean(check.reason)}" for check in checks)
     figure = plots.calibration(*checks)
-    return Section(key, lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
+    return Section(lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
 
 
 def _list_checks(result: Result) -> list[Grid]:
     body = [
-        [clean(row.get("name", ""), 40), _ANSWERS.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
+        [clean(row.get("name", ""), 40), ANSWERS.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
          clean(row.get("reason", ""), 300)]
         for row in result.checks
     ]  # fmt: skip

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, StrictUndefined, Template
+from jinja2 import Environment, StrictUndefined
 
 from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
@@ -64,15 +63,15 @@ def write(
         True
     """
     target = Path(path)
-    html = render(Path(folder), live=live, command=command, refresh=refresh)
-    _replace(target, html)
+    _replace(target, _render(Path(folder), live=live, command=command, refresh=refresh))
     return target
 
 
-def render(folder: Path, *, live: bool, command: str | None, refresh: float = REFRESH_SECONDS) -> str:
+def _render(folder: Path, *, live: bool, command: str | None, refresh: float) -> str:
     """Make the page as text."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the page shows what they say: failed mass, weights, missing runs
+        # the page shows what they say (failed mass, weights, missing runs); missing glyphs in names are no failure
+        warnings.simplefilter("ignore")
         facts = gather(folder)
         results, damage = _read_results(folder)
         sections = _make_sections(facts, results, damage, live=live, command=command)
@@ -82,7 +81,8 @@ def render(folder: Path, *, live: bool, command: str | None, refresh: float = RE
             for s in sections
             for i, drawing in enumerate(s.drawings)
         }
-    return _template().render(
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return environment.from_string(_resource("page.html")).render(
         title=clean(folder.resolve().name or folder, 120),
         facts=facts,
         state=clean(facts.status.state),
@@ -108,42 +108,35 @@ def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
 def _make_sections(
     facts: Facts, results: tuple[Result, ...], damage: str, *, live: bool, command: str | None
 ) -> list[Section]:
-    posterior, lost = _load_posterior(facts, results)
+    posterior, lost = inference.load_last_posterior(facts, results)
     seconds = results[-1].seconds if results else 0.0
-    builders: dict[str, Builder] = {
-        "posterior": partial(inference.posterior_section, facts, results, posterior),
-        "calibration": partial(inference.calibration_section, facts, results, posterior, live=live),
-        "where-the-cost-went": partial(plan.waterfall_section, facts, seconds),
-        "cost": partial(plan.cost_section, facts),
-        "trade-off": partial(plan.tradeoff_section, facts),
-        "proposal": partial(plan.proposal_section, facts),
-        "weights": partial(plan.weights_section, facts, results),
-        "failures": partial(run.failures_section, facts),
-        "timeline": partial(run.timeline_section, facts),
-        "provenance": partial(run.provenance_section, facts, _hash_table(facts), command),
-    }
-    sections = [_build(key, build) for key, build in builders.items()]
+    builders: list[tuple[str, str, Builder]] = [
+        ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
+        ("calibration", "Calibration and checks",
+         partial(inference.calibration_section, facts, results, posterior, live=live)),
+        ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
+        ("cost", "What a run costs", partial(plan.cost_section, facts)),
+        ("trade-off", "Possible saving and choice of penalty", partial(plan.tradeoff_section, facts)),
+        ("proposal", "Proposal and self-check", partial(plan.proposal_section, facts)),
+        ("weights", "Weights", partial(plan.weights_section, facts, results)),
+        ("failures", "Failures", partial(run.failures_section, facts)),
+        ("timeline", "Timeline", partial(run.timeline_section, facts)),
+        ("provenance", "Provenance", partial(run.provenance_section, facts, _hash_table(facts), command)),
+    ]  # fmt: skip
+    sections = [replace(_build(build), key=key, title=title) for key, title, build in builders]
     trouble = [clean(text) for text in (damage, lost) if text]
     if trouble:
         sections[0] = replace(sections[0], notes=[*sections[0].notes, *trouble])
     return sections
 
 
-def _load_posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
-    """Load the latest posterior, or say why it cannot be used."""
-    try:
-        return (inference.load_result_posterior(facts, results[-1]), "") if results else (None, "")
-    except (ThriftyError, LookupError, TypeError, ValueError) as error:
-        return None, f"The posterior cannot be loaded: {getattr(error, 'what', error)}"
-
-
-def _build(key: str, build: Builder) -> Section:
+def _build(build: Builder) -> Section:
     """Build a section; one that cannot be built says why, without effect on the others."""
     try:
         return build()
     except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         words = getattr(error, "what", "") or f"{type(error).__name__}: {error}"
-        return Section(key, missing=f"This part could not be made: {clean(words)}")
+        return Section(missing=f"This part could not be made: {clean(words)}")
 
 
 def _hash_table(facts: Facts) -> str:
@@ -154,11 +147,6 @@ def _hash_table(facts: Facts) -> str:
         return table_hash(replace(facts.simulations, names=()))
     except ThriftyError:
         return ""
-
-
-def _template() -> Template:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_resource("page.html"))
 
 
 def _resource(name: str) -> str:

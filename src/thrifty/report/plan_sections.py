@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.plan import self_check
 from thrifty.diagnostics import cost_check, weight_health
+from thrifty.plots.style import add_legend
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean, format_cost
-from thrifty.report.drawings import draw_chosen_tradeoff
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
-from thrifty.tradeoff import Tradeoff
+from thrifty.tradeoff import Row, Tradeoff
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MAX_PILOT_POINTS = 400  # on the cost surface: more hide it
 _NO_PRIOR = "The folder does not hold this prior as numbers: it is an object of the user."
@@ -23,28 +27,25 @@ _NOT_FROZEN = "Nothing is planned yet: this is the estimate from the pilot. A pl
 
 def cost_section(facts: Facts) -> Section:
     """Show the cost model over the prior, and predicted against measured cost."""
-    key = "cost"
     if facts.model is None:
         if not facts.done.any():
-            return Section(key, missing="No run has been timed yet.", command=facts.command("plan"))
+            return Section(missing="No run has been timed yet.", command=facts.command("plan"))
         words = "Too few timed runs for a cost model."
-        return Section(key, [_describe_measured(facts)], missing=words, command=facts.command("plan"))
+        return Section([_describe_measured(facts)], missing=words, command=facts.command("plan"))
     harmless = "A wrong cost model saves less; it never biases the posterior."
     lead = [f"{clean(facts.model)}. {_describe_measured(facts)} {harmless}"]
     drawings, notes = [], [] if facts.frozen else [_NOT_FROZEN]
-    if facts.knows_prior:
+    if facts.known_prior is not None:
         pilot = np.flatnonzero(facts.pilot & np.isfinite(facts.cost) & (facts.cost > 0))
         shown = pilot[:MAX_PILOT_POINTS]
-        notes += (
-            [f"{MAX_PILOT_POINTS} of {len(pilot):,} pilot runs are drawn."] if len(pilot) > MAX_PILOT_POINTS else []
-        )
+        if len(pilot) > MAX_PILOT_POINTS:
+            notes.append(f"{MAX_PILOT_POINTS} of {len(pilot):,} pilot runs are drawn.")
+        theta, cost = facts.table.theta[shown], facts.cost[shown] / facts.settings.cost_scale
+        unit = as_label(facts.model.unit)
         surface = plots.cost_surface(
-            facts.model, facts.prior, pilot=facts.table.theta[shown], seconds=facts.cost[shown] / facts.scale,
-            names=facts.labels, unit=as_label(facts.model.unit),
-        )  # fmt: skip
-        what = (
-            "Predicted cost over the two parameters that change it most, with the pilot runs coloured by measured cost"
+            facts.model, facts.known_prior, pilot=theta, seconds=cost, names=facts.labels, unit=unit
         )
+        what = "Predicted cost over the two parameters that change it most; pilot runs coloured by measured cost"
         drawings.append(Drawing(surface, "Cost of a run", what))
     else:
         notes.append(_NO_PRIOR)
@@ -56,7 +57,7 @@ def cost_section(facts: Facts) -> Section:
         drawings.append(Drawing(plots.cost_residuals(check), "Predicted and measured cost", what))
     else:
         notes.append("Predicted against measured cost is shown once 20 planned runs have finished.")
-    return Section(key, lead, drawings, notes=notes)
+    return Section(lead, drawings, notes=notes)
 
 
 def _describe_measured(facts: Facts) -> str:
@@ -77,17 +78,16 @@ def _select_planned(facts: Facts) -> Simulations | None:
     keep = ~facts.pilot[facts.done] & np.isfinite(sims.cost) & (sims.cost > 0)
     if keep.sum() < 20:
         return None
-    return replace(sims[keep], cost=sims.cost[keep] / facts.scale, names=facts.labels)
+    return replace(sims[keep], cost=sims.cost[keep] / facts.settings.cost_scale, names=facts.labels)
 
 
 def tradeoff_section(facts: Facts) -> Section:
     """Show the worth of each penalty, the upper bound, and what was chosen."""
-    key = "trade-off"
     if facts.model is None:
         words = "The trade-off needs a cost model; it runs no simulation."
-        return Section(key, missing=words, command=facts.command("plan"))
+        return Section(missing=words, command=facts.command("plan"))
     if facts.trade is None:
-        return Section(key, notes=[_NO_PRIOR])
+        return Section(notes=[_NO_PRIOR])
     table, chosen = facts.trade
     header, body = table.cells()
     word = "chosen" if facts.frozen else "default"
@@ -105,9 +105,24 @@ def tradeoff_section(facts: Facts) -> Section:
         f"Gain against effective share for {len(table)} penalties with the ceiling {table.ceiling:.2f}, and effective"
         f" runs per unit of cost; {word}: {clean(chosen.label)}"
     )
-    drawing = Drawing(draw_chosen_tradeoff(table, chosen, word), "Trade-off between penalties", what)
+    drawing = Drawing(_draw_chosen_tradeoff(table, chosen, word), "Trade-off between penalties", what)
     notes = [] if facts.frozen else [_NOT_FROZEN]
-    return Section(key, lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))], notes)
+    return Section(lead, [drawing], [Grid(header, marked, mark=list(table).index(chosen))], notes)
+
+
+def _draw_chosen_tradeoff(table: Tradeoff, chosen: Row, word: str) -> Figure:
+    """Draw the trade-off with a ring around the chosen penalty."""
+    figure = plots.tradeoff(table)
+    left, right = figure.axes
+    ring = {"ms": 13, "mfc": "none", "mew": 1.6, "color": "black"}
+    left.plot(chosen.gain, chosen.ess_fraction, "o", label=word, **ring)
+    add_legend(left, loc="upper right")
+    place = list(table).index(chosen)
+    right.annotate(
+        word, (place, 0), (0, 4), textcoords="offset points", ha="center", va="bottom", fontsize=8, rotation=90,
+        color="white",
+    )  # fmt: skip
+    return figure
 
 
 def _describe_possible_saving(table: Tradeoff) -> str:
@@ -121,18 +136,17 @@ def _describe_possible_saving(table: Tradeoff) -> str:
 
 def proposal_section(facts: Facts) -> Section:
     """Show the proposal against the prior, and the self-check."""
-    key = "proposal"
     if facts.part is None:
         words = "Nothing is planned beyond the pilot."
-        return Section(key, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
-    if not facts.knows_prior:
-        return Section(key, notes=[_NO_PRIOR])
+        return Section(missing=words, command=facts.command("run" if facts.done.any() else "plan"))
+    if facts.known_prior is None:
+        return Section(notes=[_NO_PRIOR])
     kind = facts.parts[facts.part].kind
     if facts.proposal is None and kind != "prior":
         words = f"The latest draws are a generation of a sequential method ({clean(kind, 30)})."
-        return Section(key, [words, "They are weighted together with all other draws of the pool."])
+        return Section([words, "They are weighted together with all other draws of the pool."])
     if facts.proposal is None:
-        return Section(key, ["Plain sampling was chosen: draws follow the prior and need no weights."])
+        return Section(["Plain sampling was chosen: draws follow the prior and need no weights."])
     p_value = self_check(facts.proposal, seed=facts.settings.seed)
     lead = [
         "The proposal prefers cheap parameters; its weighted draws must follow the prior. The self-check"
@@ -142,15 +156,14 @@ def proposal_section(facts: Facts) -> Section:
     for ax, name in zip(figure.axes, facts.labels, strict=True):
         ax.set_xlabel(name, fontsize=9)
     what = f"Density of prior, proposal and weighted proposal for {', '.join(clean(name, 40) for name in facts.names)}"
-    return Section(key, lead, [Drawing(figure, "Proposal, and weighted proposal, against the prior", what)])
+    return Section(lead, [Drawing(figure, "Proposal, and weighted proposal, against the prior", what)])
 
 
 def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     """Show the number of effective runs, over the prior and at the observation."""
-    key = "weights"
     sims = facts.simulations
     if sims is None or not sims.ok.any():
-        return Section(key, missing="No run has finished.", command=facts.command("run"))
+        return Section(missing="No run has finished.", command=facts.command("run"))
     health = weight_health(sims)
     lead = [
         f"{len(sims):,} runs count as {health.ess:,.0f} ({health.ess_fraction:.0%}). The heaviest run holds"
@@ -160,19 +173,18 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     local = [c.get("reason", "") for r in results[-1:] for c in r.checks if c.get("name") == "local_ess"]
     lead += [f"At the observation: {clean(local[0], 300)}."] if local else []
     if np.ptp(sims.log_weights[np.isfinite(sims.log_weights)]) < 1e-9:
-        return Section(key, [*lead, "All weights are equal: these are draws from the prior."])
+        return Section([*lead, "All weights are equal: these are draws from the prior."])
     what = f"Histogram of weights and cumulative share, heaviest first; ESS {health.ess:,.0f} of {len(sims):,}"
-    return Section(key, lead, [Drawing(plots.weights(health), "Weights of the runs", what)])
+    return Section(lead, [Drawing(plots.weights(health), "Weights of the runs", what)])
 
 
 def waterfall_section(facts: Facts, seconds: float) -> Section:
     """Show the cost from plain sampling to what was spent: saving, failures, pilot, and inference in seconds."""
-    key = "where-the-cost-went"
     saved = facts.status.saved
     main = facts.done & ~facts.pilot
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
-        return Section(key, missing=words, command=facts.command("run" if facts.done.any() else "plan"))
+        return Section(missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     each = saved.plain / int(np.isfinite(np.where(facts.done, facts.cost, facts.table.predicted)).sum())
     spent = {
         "ok": float(np.nansum(facts.cost[main & facts.ok])),
@@ -180,11 +192,10 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
         "pilot": float(np.nansum(facts.cost[facts.done & facts.pilot])),
     }
     finished = int((main & facts.ok).sum())
-    steps = {f"{finished:,} plain_runs": finished * each, "saved by_proposal": spent["ok"] - finished * each}
+    steps = {f"{finished:,} plain runs": finished * each, "saved by proposal": spent["ok"] - finished * each}
     steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
-    steps = {name.replace("_", " "): value for name, value in steps.items()}
     size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
@@ -195,15 +206,11 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
         f" {format_cost(per, facts.unit)} against {format_cost(each, facts.unit)} ({saved.per_effective:.0%} saved).",
         "The cost of the pilot is included, and its runs are part of the weighted table.",
     ]
-    notes = (
-        []
-        if facts.status.pending == 0
-        else ["Runs are missing: cheap ones finish first, so these figures will change."]
-    )
+    notes = ["Runs are missing: cheap ones finish first, so these figures will change."] if facts.status.pending else []
     lines = [[name, format_cost(value, facts.unit)] for name, value in steps.items()]
     grid = Grid(["step", "cost"], [*lines, ["total", format_cost(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
-    return Section(key, lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+    return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
 
 
 def _choose_scale(largest: float, unit: str) -> tuple[float, str]:

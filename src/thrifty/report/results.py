@@ -163,23 +163,20 @@ def _swap(part: Path, final: Path) -> None:
 
 
 def _read(place: Path) -> Result:
-    about = _read_about(place)
     try:
+        about = json.loads(_check_file(place, "result.json").read_text(encoding="utf-8"))
         if about["format"] > _FORMAT:
             raise DataError(f"{place} was written by a newer thrifty", code="newer-version", fix="upgrade thrifty")
-        for name in about["sums"]:
+        for name in {"samples.npz", *about["sums"]}:
             if name not in ("samples.npz", "posterior.npz"):
                 raise ValueError(f"names the file {name!r}")
-        if _hash_file(_check_file(place, "samples.npz")) != about["sums"]["samples.npz"]:
-            raise ValueError("samples.npz is not what was written")
+            if _hash_file(_check_file(place, name)) != about["sums"][name]:
+                raise ValueError(f"{name} is not what was written")
         _, arrays = archive.read(place / "samples.npz", "samples")
-        held = "posterior.npz" in about["sums"]
-        if held and _hash_file(_check_file(place, "posterior.npz")) != about["sums"]["posterior.npz"]:
-            raise ValueError("posterior.npz is not what was written")
         return Result(
             name=place.name,
             method=_printable(about["method"]),
-            posterior_path=place / "posterior.npz" if held else None,
+            posterior_path=place / "posterior.npz" if "posterior.npz" in about["sums"] else None,
             x_o=arrays["x_o"],
             samples=arrays["samples"],
             log_weights=arrays.get("log_weights"),
@@ -189,20 +186,12 @@ def _read(place: Path) -> Result:
             created=_printable(about["created"]),
             version=_printable(about["version"]),
         )
-    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+    except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ThriftyError) and error.code != "bad-file":
             raise
-        raise _damaged_error(place, str(getattr(error, "what", error)) or type(error).__name__) from None
-
-
-def _read_about(place: Path) -> dict[str, Any]:
-    try:
-        about = json.loads(_check_file(place, "result.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise _damaged_error(place, str(error)) from None
-    if not isinstance(about, dict):
-        raise _damaged_error(place, "result.json is not an object")
-    return about
+        reason = _printable(getattr(error, "what", error))[:200] or type(error).__name__
+        fix = "delete that folder, or infer again"
+        raise DataError(f"{place} is damaged: {reason}", code="bad-file", fix=fix) from None
 
 
 def _check_file(place: Path, name: str) -> Path:
@@ -218,12 +207,6 @@ def _check_file(place: Path, name: str) -> Path:
 def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
-
-
-def _damaged_error(place: Path, reason: str) -> DataError:
-    return DataError(
-        f"{place} is damaged: {_printable(reason)[:200]}", code="bad-file", fix="delete that folder, or infer again"
-    )
 
 
 def _printable(value: object) -> str:

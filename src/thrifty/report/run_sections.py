@@ -8,37 +8,41 @@ import sys
 import time
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.failures import describe_where
-from thrifty.report.content import Drawing, Grid, Section, clean
-from thrifty.report.drawings import draw_timeline
-from thrifty.report.gather import Facts, describe_limits
+from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
+from thrifty.report.content import Drawing, Grid, Section, as_label, clean
+from thrifty.report.gather import Facts, Session, Stamps
 from thrifty.runner.progress import format_amount
+from thrifty.types import Array
 from thrifty.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CITATION = (
     "A. Bharti, D. Huang, S. Kaski, F.-X. Briol: Cost-aware simulation-based inference. Proceedings of the 28th"
     " International Conference on Artificial Intelligence and Statistics (AISTATS), 2025."
 )
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "zuko", "matplotlib")
+MAX_TIME_BINS = 120  # of the timeline: a few pixels each
 _MAX_CAUSES = 8  # different errors listed
 _MIN_MAPPED = 3  # fewer failures say nothing on a map
 
 
 def failures_section(facts: Facts) -> Section:
     """Show failed runs by cause, their prior mass, the time limits, and a map."""
-    key = "failures"
     if not facts.done.any():
-        return Section(key, missing="No run has finished.", command=facts.command("run"))
+        return Section(missing="No run has finished.", command=facts.command("run"))
     failed = facts.done & ~facts.ok
-    limits = describe_limits(facts.stamps)
+    limits = [f"{limit.seconds:g} s, {limit.on_timeout}" for limit in facts.table.policies]
     rule = f"Time limit: {'; '.join(limits)}." if limits else "No time limit was set."
     if not failed.any():
-        return Section(key, [f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
+        return Section([f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
     where = describe_where(facts.table.theta[facts.done], failed[facts.done], tuple(clean(n, 40) for n in facts.names))
     lead = [
         f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They represent"
@@ -51,7 +55,7 @@ def failures_section(facts: Facts) -> Section:
         figure = plots.failures(facts.failure_map)
         what = f"Share of runs that finish over the parameters that change it most; {int(failed.sum())} runs failed"
         drawings.append(Drawing(figure, "Where runs fail", what))
-    return Section(key, lead, drawings, [_list_causes(facts, failed)])
+    return Section(lead, drawings, [_list_causes(facts, failed)])
 
 
 def _list_causes(facts: Facts, failed: np.ndarray) -> Grid:
@@ -79,10 +83,9 @@ def _list_causes(facts: Facts, failed: np.ndarray) -> Grid:
 
 def timeline_section(facts: Facts) -> Section:
     """Show drivers and running runs, from the times in the store."""
-    key = "timeline"
     stamps = facts.stamps
     if not len(stamps.finished) or not facts.sessions:
-        return Section(key, missing="No run has finished.", command=facts.command("run"))
+        return Section(missing="No run has finished.", command=facts.command("run"))
     hosts = Counter(stamps.host)
     repeated = int((stamps.attempt > 1).sum())
     elapsed, wall = sum(s.elapsed for s in facts.sessions), float(stamps.wall.sum())
@@ -96,7 +99,7 @@ def timeline_section(facts: Facts) -> Section:
          str(s.pid)]
         for s in facts.sessions[-12:]
     ]  # fmt: skip
-    figure = draw_timeline(facts.sessions[-30:], stamps)
+    figure = _draw_timeline(facts.sessions[-30:], stamps)
     what = f"When each of {len(facts.sessions)} drivers ran, and how many runs were running on each host"
     notes = [
         "The store keeps host, end, duration and attempt of every run, not the worker: the lower figure counts running"
@@ -105,7 +108,64 @@ def timeline_section(facts: Facts) -> Section:
     ]
     notes += ["The last 12 sessions are listed, the last 30 drawn."] if len(facts.sessions) > 12 else []
     grid = Grid(["began (UTC)", "lasted", "engine", "host", "pid"], body, words=5)
-    return Section(key, lead, [Drawing(figure, "Drivers and running runs", what)], [grid], notes)
+    return Section(lead, [Drawing(figure, "Drivers and running runs", what)], [grid], notes)
+
+
+def count_running(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Array]]:
+    """Return edges of time bins (b+1,) and, for each host, the mean number of running runs in each bin (b,).
+
+    A run takes the `wall` seconds before its end; the store writes the end when a group of runs is committed, so
+    bins are never shorter than a second.
+    """
+    bins = int(np.clip(np.ceil(end - start), 1, MAX_TIME_BINS))
+    edges = np.linspace(start, end, bins + 1)
+    hosts = np.array(stamps.host)
+    found = {}
+    for host in dict.fromkeys(stamps.host):
+        mine = hosts == host
+        last = np.minimum(stamps.finished[mine], end)
+        first = np.maximum(last - stamps.wall[mine], start)
+        # seconds of work before each edge: integral of the number of running runs
+        before = [np.clip(edge - first, 0, np.maximum(last - first, 0)).sum() for edge in edges]
+        found[host] = np.diff(before) / np.diff(edges)
+    return edges, found
+
+
+def _draw_timeline(sessions: list[Session], stamps: Stamps) -> Figure:
+    """Draw drivers above and running runs below, over the time since the first driver."""
+    start = min([s.started for s in sessions] + (stamps.finished - stamps.wall).tolist())
+    end = max([s.started + s.elapsed for s in sessions] + stamps.finished.tolist() + [start + 1])
+    unit, size = ("h", 3600.0) if end - start > 7200 else ("min", 60.0) if end - start > 120 else ("s", 1.0)
+    figure, axes = make_figure(4.6, 5.4, rows=2)
+    top, bottom = axes[:, 0]
+    for i, session in enumerate(sessions):
+        width = max(session.elapsed, (end - start) / 300)
+        top.barh(-i, width / size, left=(session.started - start) / size, height=0.7, color=COLOURS[0])
+    top.set_yticks([])
+    top.spines["left"].set_visible(False)
+    when = f"time since the first driver [{unit}]"
+    set_labels(top, when, "", "Drivers, the first on top")
+    edges, hosts = count_running(stamps, start, end)
+    base = np.zeros(len(edges) - 1)
+    for i, (host, mean) in enumerate(hosts.items()):
+        colour = COLOURS[i % len(COLOURS)]
+        look = {"fill": True, "color": colour, "alpha": 0.75, "label": as_label(host)}
+        bottom.stairs(base + mean, (edges - start) / size, baseline=base, **look)
+        base = base + mean
+    unusual = (stamps.attempt > 1) | (np.array(stamps.status) != "ok")
+    if unusual.any():
+        height = np.full(int(unusual.sum()), -0.04 * max(float(base.max()), 1))
+        at = (stamps.finished[unusual] - start) / size
+        bottom.plot(at, height, "|", ms=7, color=COLOURS[1], rasterized=True, label="failed or repeated")
+    for ax in (top, bottom):
+        ax.set_xlim(0, (end - start) / size)
+    set_labels(bottom, when, "running runs", "Runs at a time")
+    if len(hosts) <= 6:
+        add_legend(bottom, loc="upper right")
+    bottom.set_ylim(top=1.35 * max(float(base.max()), 0.5))
+    top.set_facecolor("none")
+    top.axhspan(-len(sessions) + 0.4, 0.6, color=BAND, alpha=0.15, lw=0)
+    return figure
 
 
 def provenance_section(facts: Facts, digest: str, command: str | None) -> Section:
@@ -127,7 +187,7 @@ def provenance_section(facts: Facts, digest: str, command: str | None) -> Sectio
     notes = [f"Note of the campaign: {clean(note)}" for note in facts.status.notes]
     words = f"Please cite the paper of this method, and thrifty {__version__}: {CITATION}"
     grid = Grid(["", ""], rows, words=2)
-    return Section("provenance", [words], tables=[grid], notes=notes)
+    return Section([words], tables=[grid], notes=notes)
 
 
 def _describe_prior(described: dict[str, Any]) -> str:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import io
 import re
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -39,38 +36,28 @@ class Entry:
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing ready for the page: its panels, its legend, its text."""
+    """The panels of a drawing, ready for the page, and its legend."""
 
     panels: tuple[Markup, ...]
     key: tuple[Entry, ...]
-    title: str
-    description: str
     wide: bool = False  # scrolls on a phone instead of shrinking
 
 
 def render_picture(drawing: Drawing, prefix: str) -> Picture:
     """Render the panels of a drawing as SVG with ids that begin with `prefix`."""
+    import matplotlib
+
     figure = drawing.figure
-    with _ignore_warnings():
+    with matplotlib.rc_context(_SETTINGS):
         key = () if drawing.whole else _read_legend(figure)
         panels = []
         for i, (group, box) in enumerate([((), "tight")] if drawing.whole else _find_panels(figure)):
-            if group:
-                _show_only(figure, group)
+            for artist in (*figure.axes, *figure.legends) if group else ():
+                artist.set_visible(artist in group)
             name = f"{prefix}{chr(97 + i % 26)}{i // 26 or ''}"
             panels.append(_inline(_to_svg(figure, box), name, drawing.title, drawing.description))
     wide = drawing.whole and figure.get_figwidth() > MAX_PHONE_INCHES
-    return Picture(tuple(panels), key, drawing.title, drawing.description, wide)
-
-
-@contextmanager
-def _ignore_warnings() -> Iterator[None]:
-    """Ignore warnings: missing glyphs in parameter names are no reason to fail."""
-    import matplotlib
-
-    with warnings.catch_warnings(), matplotlib.rc_context(_SETTINGS):
-        warnings.simplefilter("ignore")
-        yield
+    return Picture(tuple(panels), key, wide)
 
 
 def _find_panels(figure: Figure) -> list[tuple[Any, Any]]:
@@ -90,13 +77,6 @@ def _find_panels(figure: Figure) -> list[tuple[Any, Any]]:
         box = Bbox.union([ax.get_tightbbox() for ax in group])
         found.append((group, box.transformed(figure.dpi_scale_trans.inverted()).padded(0.06)))
     return found
-
-
-def _show_only(figure: Figure, group: Any) -> None:
-    for ax in figure.axes:
-        ax.set_visible(ax in group)
-    for legend in figure.legends:
-        legend.set_visible(False)
 
 
 def _read_legend(figure: Figure) -> tuple[Entry, ...]:

@@ -19,6 +19,7 @@ from rich.console import Console
 
 import thrifty as th
 from thrifty.report import write
+from thrifty.study.study import fit_study
 from thrifty.tables.simulations import table_hash
 from thrifty.types import Array
 
@@ -111,9 +112,7 @@ def compare_with_undisturbed(console: Console, folder: Path, undisturbed: Path) 
 def infer(console: Console, folder: Path) -> th.Study:
     """Fit weighted NPE, make all checks, and save the result in the run folder."""
     console.print("[bold]5. infer[/]: neural posterior estimation, weighted as if the prior had been sampled")
-    simulations, began = open_campaign(folder).simulations(), time.monotonic()
-    posterior = th.NPE(MODEL.prior).fit(simulations, seed=0)
-    study = th.Study(posterior, simulations, MODEL.observed(3), "NPE", seconds=time.monotonic() - began)
+    study = fit_study(th.NPE(MODEL.prior), open_campaign(folder).simulations(), MODEL.observed(3), label="NPE")
     for line in format_quantiles(study.samples):
         console.print(f"   {line}")
     for check in study.diagnosis:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError
+from thrifty.errors import ConfigError
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
@@ -224,10 +224,13 @@ def infer(
     from thrifty.inference.checks import read_observations
     from thrifty.priors import as_prior
 
-    prior, x_o = as_prior(prior), _check_finite(x_o)
+    prior = as_prior(prior)
+    read_observations(x_o, np.asarray(x_o, dtype=object).shape)  # refuses before the first run what none can return
+    x_o = np.asarray(x_o, dtype=np.float64)
     check_count(n, "infer")
     method = _as_method(method, prior)
-    campaign = Campaign(_as_folder(folder), simulator, prior, seed=seed, cost=cost)
+    place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
+    campaign = Campaign(place, simulator, prior, seed=seed, cost=cost)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if hasattr(method, "run"):  # a sequential method chooses its own runs
@@ -239,16 +242,18 @@ def infer(
         read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
         campaign.plan(n=n)
         campaign.run(workers=workers)
-        simulations, began = campaign.simulations(), time.monotonic()
-        posterior = method.fit(simulations, seed=seed)
-        seconds = time.monotonic() - began
-        study = Study(posterior, simulations, x_o, _name(method), campaign, seconds=seconds, seed=seed)
+        study = fit_study(method, campaign.simulations(), x_o, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
 
 
-def _as_folder(folder: str | os.PathLike[str] | None) -> Path:
-    return Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
+def fit_study(
+    method: Any, simulations: Simulations, x_o: Array, *, label: str, campaign: Campaign | None = None, seed: int = 0
+) -> Study:
+    """Fit a method to simulations, and keep what it found with the time that it took."""
+    began = time.monotonic()
+    posterior = method.fit(simulations, seed=seed)
+    return Study(posterior, simulations, x_o, label, campaign, seconds=time.monotonic() - began, seed=seed)
 
 
 def _as_method(method: Any, prior: Any) -> Any:
@@ -267,18 +272,3 @@ def _as_method(method: Any, prior: Any) -> Any:
 
 def _name(method: Any) -> str:
     return type(method).__name__.lower()
-
-
-def _check_finite(x_o: npt.ArrayLike) -> Array:
-    """Convert the observation to an array; refuse before the first run what no simulator can return."""
-    try:
-        values = np.asarray(x_o, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
-    bad = np.argwhere(~np.isfinite(np.atleast_1d(values)))
-    if len(bad):
-        place = [int(i) for i in bad[0]]
-        raise DataError(
-            f"observed data is not finite at position {place[0] if len(place) == 1 else place}", code="bad-observation"
-        )
-    return values

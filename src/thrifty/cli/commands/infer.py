@@ -10,16 +10,14 @@ from typing import Annotated, Any
 import typer
 
 from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
+from thrifty.cli.config_tables import METHODS
 from thrifty.cli.output import Screen
 from thrifty.errors import ConfigError, DataError, ThriftyError
 
 CHECKED_POSTERIORS = 300  # that the diagnosis draws from
 MIN_ACCEPTED = 100  # runs that ABC keeps: fewer describe no posterior
 MAX_CHECK_MINUTES = 5.0  # networks take seconds, a Markov chain for each of 300 data sets may take hours
-
-
-# the names of the methods; the library takes the methods as objects
-Method = StrEnum("Method", ["npe", "nle", "nre", "abc", "synthetic", "scoring"])
+Method = StrEnum("Method", list(METHODS))
 
 
 def infer(
@@ -49,7 +47,9 @@ def infer(
     """
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.project import check_has_runs, find_folder, relative_path
+    from thrifty.inference.checks import read_observations
     from thrifty.report.results import check_name
+    from thrifty.study.study import fit_study
 
     screen = Screen(quiet, json)
     place = find_folder(folder, config)
@@ -61,10 +61,11 @@ def infer(
     check_has_runs(campaign, allow_incomplete=allow_incomplete)
     _check_not_kept(place, name or label, x_o)
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
-    _check_observation(x_o, simulations)
+    event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
+    read_observations(x_o, event)  # rejects data of the wrong length before training, not after
     chosen = _make_method(label, campaign.prior, settings, runs=int(simulations.ok.sum()))
     screen.step(label, f"fitting {len(simulations):,} runs")
-    study = _fit(chosen, simulations, x_o, campaign=campaign, label=label, seed=seed)
+    study = fit_study(chosen, simulations, x_o, label=label, campaign=campaign, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
     checked = None if no_checks else _run_checks(study, screen, patient=all_checks)
     result = study.save(name=name)
@@ -154,28 +155,7 @@ def _make_method(label: str, prior: Any, settings: dict[str, Any], *, runs: int)
         if not {"quantile", "epsilon"} & set(own):  # one percent, but not too few for a posterior
             own["n_accept"] = min(max(MIN_ACCEPTED, runs // 100), runs)
         return th.ABC(prior, **own)
-    made = {
-        "npe": lambda: th.NPE(prior), "nle": lambda: th.NLE(prior), "nre": lambda: th.NRE(prior),
-        "synthetic": lambda: th.SyntheticLikelihood(prior), "scoring": lambda: th.ScoringRule(prior),
-    }  # fmt: skip
-    return made[label]()
-
-
-def _check_observation(x_o: Any, simulations: Any) -> None:
-    """Reject data of the wrong length before training, not after."""
-    from thrifty.inference.checks import read_observations
-
-    event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
-    read_observations(x_o, event)
-
-
-def _fit(method: Any, simulations: Any, x_o: Any, *, campaign: Any, label: str, seed: int) -> Any:
-    from thrifty.study.study import Study
-
-    began = time.monotonic()
-    posterior = method.fit(simulations, seed=seed)
-    seconds = time.monotonic() - began
-    return Study(posterior, simulations, x_o, label, campaign, seconds=seconds, seed=seed)
+    return getattr(th, METHODS[label])(prior)
 
 
 def _show(screen: Any, study: Any, *, checked: bool) -> None:

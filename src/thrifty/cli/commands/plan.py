@@ -20,14 +20,11 @@ def plan(
     Times a pilot, fits the cost and tests the weights. Change thrifty.toml and plan again as often as you like; thrifty
     run commits the plan and does the runs.
     """
-    from thrifty.cli.project import check_workers, find_target, open_session, relative_path, run_pilot
+    from thrifty.cli.project import relative_path, start_session
 
     screen = Screen(quiet, json)
-    check_workers(workers)
-    target = find_target(folder, config)
-    session = open_session(target, screen, workers=workers, accept_changed=accept_changed_simulator)
-    run_pilot(session)
-    quote = session.campaign.quote(**target.settings.plan_arguments(), workers=session.run.workers)
+    session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+    quote = session.campaign.quote(**session.settings.plan_arguments(), workers=session.run.workers)
     for label, text in quote.facts():
         screen.step(label, text)
     screen.say()
@@ -35,5 +32,5 @@ def plan(
     screen.say(quote.advice())
     screen.say(quote.total_text())
     screen.result(quote.as_dict())
-    screen.next(f"thrifty run {relative_path(target.folder)}")
+    screen.next(f"thrifty run {relative_path(session.campaign.folder)}")
     return 0

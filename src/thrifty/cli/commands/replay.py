@@ -36,17 +36,17 @@ def replay(
 
     screen = Screen(quiet, json)
     place = find_folder(folder, config)
-    target = find_target(place, config)
-    theta, recorded = _read_recorded(place, index, dim=target.settings.prior.dim)
+    settings, _ = find_target(place, config)
+    theta, recorded = _read_recorded(place, index, dim=settings.prior.dim)
     if debug and not sys.stdin.isatty():
         fix = "leave it out, or run it in a terminal"
         raise ConfigError("--debug needs a terminal", code="bad-command-line", fix=fix)
-    simulator = load_simulator(target.settings)
-    named = zip(target.settings.prior.names, theta.tolist(), strict=True)
+    simulator = load_simulator(settings)
+    named = zip(settings.prior.names, theta.tolist(), strict=True)
     screen.step("theta", ", ".join(f"{name} = {value!r}" for name, value in named))
-    again = _repeat(simulator, target.settings, index, theta, debug=debug)
+    again = _repeat(simulator, settings, index, theta, debug=debug)
     same = _compare(screen, recorded, again)
-    why = "" if same is not False else _explain_difference(place, target.settings, simulator)
+    why = "" if same is not False else _explain_difference(place, settings, simulator)
     if why:
         screen.data(f"why       {why}")
     screen.result({
@@ -100,11 +100,8 @@ def _repeat(simulator: Any, settings: Settings, index: int, theta: Any, *, debug
     from thrifty.runner.run_one import Runner
     from thrifty.runner.task import Job, Task
 
-    job = Job(simulator, settings.plan.seed, settings.simulator.realisations)
-    runner = Runner.of(job)
-    if not debug:
-        return runner.run(Task(index, theta))
-    return _make_debugger(simulator).runcall(runner.run, Task(index, theta))
+    runner, task = Runner.of(Job(simulator, settings.plan.seed, settings.simulator.realisations)), Task(index, theta)
+    return _make_debugger(simulator).runcall(runner.run, task) if debug else runner.run(task)
 
 
 def _make_debugger(simulator: Any) -> Any:

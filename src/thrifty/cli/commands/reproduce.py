@@ -82,15 +82,9 @@ def _headline(path: Path) -> str:
         tree = ast.parse(path.read_text(encoding="utf-8"))
     except (OSError, SyntaxError, UnicodeDecodeError):
         return ""
-    names = {
-        name.id
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        for name in node.targets
-        if isinstance(name, ast.Name)
-    }
+    named = [ast.unparse(target) for node in tree.body if isinstance(node, ast.Assign) for target in node.targets]
     text = (ast.get_docstring(tree) or "").strip()
-    return text.splitlines()[0] if text and "STUDY" in names else ""
+    return text.splitlines()[0] if text and "STUDY" in named else ""
 
 
 def _execute(script: Path, options: list[str]) -> NoReturn:

@@ -38,14 +38,12 @@ def run(
     deadline reached before the target, 4 too much prior mass failed, 130 interrupted.
     """
     from thrifty.campaign.budget import seconds
-    from thrifty.cli.project import check_workers, find_target, open_session, run_pilot
+    from thrifty.cli.project import start_session
 
-    check_workers(workers)
     if deadline:
         seconds(deadline)
-    target = find_target(folder, config)
-    session = open_session(target, Screen(quiet, json), workers=workers, accept_changed=accept_changed_simulator)
-    run_pilot(session)
+    screen = Screen(quiet, json)
+    session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
     _commit(session, add_penalty=add_penalty)
     status = session.campaign.run(**session.run_arguments(), deadline=deadline or session.run.deadline or None)
     return _finish(session, status)
@@ -62,7 +60,7 @@ def resume(folder: Path | None = None, **options: Any) -> int:
 
 def _commit(session: Session, *, add_penalty: bool) -> None:
     """Commit the plan of the configuration, or what is missing of it."""
-    settings, campaign = session.target.settings, session.campaign
+    settings, campaign = session.settings, session.campaign
     if not add_penalty:
         _check_same_penalty(session)
     if _is_budgeted(session):
@@ -82,7 +80,7 @@ def _check_same_penalty(session: Session) -> None:
     with session.campaign.session.reading() as opened:
         known = opened.settings.plans
         planned = sum(block.admitted for block in opened.store.blocks() if block.mode != "pilot")
-    asked = session.target.settings.plan_arguments()
+    asked = session.settings.plan_arguments()
     if not planned or request_key(asked["penalty"], asked["mixture"], None) in known:
         return
     more = f"{asked['n']:,} more runs" if asked["n"] else "runs until the budget is used"
@@ -96,7 +94,7 @@ def _check_same_penalty(session: Session) -> None:
 
 def _is_budgeted(session: Session) -> bool:
     """Whether draws for this budget alone are committed already: the run adds more by itself."""
-    plan = session.target.settings.plan
+    plan = session.settings.plan
     with session.campaign.session.reading() as opened:
         modes = {block.mode for block in opened.store.blocks()}
         return plan.n is None and "budget" in modes and opened.settings.budget == plan.budget
@@ -106,7 +104,7 @@ def _finish(session: Session, status: Any) -> int:
     """Report how the run ended and what to type next; return the exit code."""
     from thrifty.cli.project import relative_path
 
-    screen, folder, settings = session.screen, relative_path(session.target.folder), session.target.settings
+    screen, folder, settings = session.screen, relative_path(session.campaign.folder), session.settings
     code, why = _judge(status, settings.plan.n)
     screen.data(str(status))
     screen.result({**status.as_dict(), "exit": code})
