@@ -110,14 +110,3 @@ def test_arviz_keeps_log_weights_and_summarises(rng):
     restored = th.estimate(data["prior"]["a"].to_numpy()[0], log_weights)
     assert abs(restored.mean) < 5 * restored.se  # the prior's mean, 0; without weights -1
     assert data["prior_predictive"]["x"].shape == (1, 3000, 1)
-
-
-def test_posterior_draws_for_arviz(rng):
-    arviz = pytest.importorskip("arviz")
-    from thrifty.tables.pandas_io import posterior_to_arviz
-
-    draws = rng.normal(-1, 1, (4000, 1))
-    data = posterior_to_arviz(draws, ("a",), log_weights=draws[:, 0])
-    mean = arviz.summary(data, kind="stats", round_to=None).loc["a", "mean"]
-    assert abs(mean) < 5 * np.sqrt(1 / (4000 * np.exp(-1)))
-    assert "sample_stats" not in data.groups()  # beside resampled draws the weights would be applied twice

@@ -62,23 +62,16 @@ def split_budget(
         >>> split_budget(1_000, 0.5, variance=99.0, kind="hits").m  # one run per parameter, the classic result
         1
     """
-    for label, value, positive in (
-        ("budget", budget, True),
-        ("run_cost", run_cost, True),
-        ("variance", variance, False),
-    ):
-        if not (np.isfinite(value) and (value > 0 if positive else value >= 0)):
-            raise ConfigError(
-                f"{label} must be a finite number {'>' if positive else '>='} 0, got {value}", code="bad-setting"
-            )
+    for label, value, sign in (("budget", budget, ">"), ("run_cost", run_cost, ">"), ("variance", variance, ">=")):
+        if not (0 < value < np.inf or (value == 0 and sign == ">=")):
+            raise ConfigError(f"{label} must be a finite number {sign} 0, got {value}", code="bad-setting")
     if not (np.isfinite(overhead) and overhead >= 0) or least < 1:
         raise ConfigError(f"overhead = {overhead} must be >= 0 and least = {least} >= 1", code="bad-setting")
     ratio = overhead / run_cost
-    best = (
-        (variance + np.sqrt(variance**2 + 4 * variance * ratio)) / 2
-        if kind == "likelihood"
-        else np.sqrt(variance * ratio)
-    )
+    if kind == "likelihood":
+        best = (variance + np.sqrt(variance**2 + 4 * variance * ratio)) / 2
+    else:
+        best = np.sqrt(variance * ratio)
     m = max(int(least), round(float(best)), 1)
     each = overhead + m * run_cost
     if budget < each:

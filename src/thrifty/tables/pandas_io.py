@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import DataError, import_extra
 from thrifty.tables.columns import FORMAT, OWN_COLUMNS, Columns, PathLike, as_path, as_run_numbers, check_target
 from thrifty.types import Array
-from thrifty.weights import normalise, resample_indices
+from thrifty.weights import normalise
 
 if TYPE_CHECKING:
     import arviz
@@ -118,15 +117,3 @@ def to_arviz(pairs: Columns) -> arviz.InferenceData:
 def _normalise(pairs: Columns) -> Array:
     assert pairs.log_weights is not None, "pairs of a table have weights"
     return normalise(pairs.log_weights)
-
-
-def posterior_to_arviz(draws: npt.ArrayLike, names: Sequence[str], log_weights: npt.ArrayLike | None = None) -> Any:
-    """Make ArviZ data of posterior draws (n, p); weighted ones are resampled, as ArviZ's summaries know no weights.
-
-    The weights are then used up: beside resampled draws they would be applied twice.
-    """
-    table = np.asarray(draws, dtype=np.float64)
-    if log_weights is not None:
-        table = table[resample_indices(log_weights, rng=0)]
-    posterior = {name: column[None] for name, column in zip(names, table.T, strict=True)}
-    return import_extra("arviz", "arviz").from_dict(posterior=posterior)
