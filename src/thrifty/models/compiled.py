@@ -45,19 +45,19 @@ def kernel(function: _Function) -> _Function:
     Where no folder can be written (an installation and a home that are both read-only) the code is
     compiled anew in each process: slower to start, the same numbers.
     """
-    try:
-        return numba.njit(nogil=True, cache=True)(function)  # type: ignore[return-value]
-    except RuntimeError:  # "no locator available for file": nowhere to keep the cache
-        return numba.njit(nogil=True)(function)  # type: ignore[return-value]
+    return _compile(function, fastmath=False)
 
 
 def fast_kernel(function: _Function) -> _Function:
     """Like `kernel`, but sums may be taken in any order: the compiler then adds four numbers at a time."""
-    freedom = {"reassoc", "contract", "nsz"}  # NaN and infinity keep their meaning
+    return _compile(function, fastmath={"reassoc", "contract", "nsz"})  # NaN and infinity keep their meaning
+
+
+def _compile(function: _Function, *, fastmath: bool | set[str]) -> _Function:
     try:
-        return numba.njit(nogil=True, cache=True, fastmath=freedom)(function)  # type: ignore[return-value]
-    except RuntimeError:
-        return numba.njit(nogil=True, fastmath=freedom)(function)  # type: ignore[return-value]
+        return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)  # type: ignore[return-value]
+    except RuntimeError:  # "no locator available for file": nowhere to keep the cache
+        return numba.njit(nogil=True, fastmath=fastmath)(function)  # type: ignore[return-value]
 
 
 def _lowest_bit(typing: Any, bits: Any) -> Any:

@@ -26,21 +26,16 @@ Corner = Literal["best", "upper right", "upper left", "lower left", "lower right
 
 
 def make_figure(width: float = 6.0, height: float = 4.0, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
-    """Make a figure and its axes without pyplot: nothing global is opened or has to be closed."""
+    """Make a figure and its axes, without boxes, without pyplot: nothing global is opened or has to be closed."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained", dpi=120)
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr]
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax in axes.ravel():
-        simplify_axes(ax)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.tick_params(labelsize=8, length=3)
     return figure, axes
-
-
-def simplify_axes(ax: Axes) -> None:
-    """Remove the box and make the ticks small."""
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=8, length=3)
 
 
 def set_labels(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
