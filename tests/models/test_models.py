@@ -194,7 +194,7 @@ def test_other_threads_run_while_a_kernel_runs(name):
     """A spinning thread gets CPU time while a kernel runs; with the GIL held it would get next to none."""
     long = {
         "gamma": lambda: th.models.Gamma(m=100_000),
-        "homogeneous": lambda: th.models.HomogeneousSIR(population=300_000, theta_true=9.0, k=30.0),
+        "homogeneous": lambda: th.models.HomogeneousSIR(population=1_500_000, theta_true=9.0, k=30.0),
         "radio": lambda: th.models.Radio(m=300),
     }[name]()
     MODELS[name]().simulate(MODELS[name]().theta_true, np.random.default_rng(0))  # compiled first
