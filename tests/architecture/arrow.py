@@ -12,6 +12,7 @@ from pathlib import Path
 import thrifty
 
 SOURCE = Path(thrifty.__file__).parent
+_PUBLIC: dict[str, str] = thrifty._MODULE_OF
 
 _BASE = {"types", "errors"}
 _MATHS = _BASE | {"weights", "penalties", "priors", "costs"}
@@ -56,19 +57,29 @@ NARROW: dict[str, set[str]] = {
     "store": {"runner.engines", "runner.loop", "runner.schedule", "runner.simulator", "runner.progress"},
     "runner.engines.process_tree": {"runner.loop"},
 }
+WHOLE = {"cli", "study.demo"}  # who stands above everything and may import the whole package
 
 
-def read_imports(path: Path) -> Iterator[str]:
-    """Every thrifty module that a file imports, anywhere in it, without the leading `thrifty.`."""
+def read_imports(path: Path, source: Path = SOURCE) -> Iterator[str]:
+    """Every thrifty module that a file imports, anywhere in it, without the leading `thrifty.`.
+
+    Relative imports are resolved, a public name (`from thrifty import Campaign`) counts as its module, and the
+    whole package (`import thrifty`) as "*".
+    """
+    package = ["thrifty", *path.relative_to(source).parts[:-1]]
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "thrifty":
-            parent = node.module.removeprefix("thrifty").removeprefix(".")
+        if isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            if module.split(".")[0] != "thrifty":
+                continue
             for name in node.names:
-                yield f"{parent}.{name.name}".removeprefix(".")
+                home = _PUBLIC.get(name.name, "thrifty") if module == "thrifty" else module
+                yield f"{home}.{name.name}".removeprefix("thrifty.")
         elif isinstance(node, ast.Import):
             for name in node.names:
-                if name.name.startswith("thrifty."):
-                    yield name.name.removeprefix("thrifty.")
+                if name.name.split(".")[0] == "thrifty":
+                    yield name.name.removeprefix("thrifty").removeprefix(".") or "*"
 
 
 def name_of(path: Path, source: Path) -> str:
@@ -83,9 +94,10 @@ def find_violations(source: Path = SOURCE) -> list[str]:
     for path in sorted(source.rglob("*.py")):
         module = name_of(path, source)
         part = module.split(".")[0]
-        for target in read_imports(path):
+        for target in read_imports(path, source):
             other = target.split(".")[0]
-            if other != part and other in ARROW and other not in ARROW.get(part, set()):
+            whole = target == "*" and not any(_is_below(module, top) for top in WHOLE)
+            if whole or (other != part and other in ARROW and other not in ARROW.get(part, set())):
                 found.append(f"{module} imports {target}")
             for inside, forbidden in NARROW.items():
                 if _is_below(module, inside) and any(_is_below(target, name) for name in forbidden):
@@ -107,7 +119,7 @@ def build_graph(source: Path = SOURCE) -> dict[str, set[str]]:
         return target
 
     return {
-        name: {owner(target) for target in read_imports(path) if owner(target) in modules} - {name}
+        name: {owner(target) for target in read_imports(path, source) if owner(target) in modules} - {name}
         for name, path in modules.items()
     }
 

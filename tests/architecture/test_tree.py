@@ -46,6 +46,23 @@ def test_a_planted_violation_is_found(part: str, tmp_path: Path):
     assert find_violations(source) == [f"{name_of(path, source)} imports {forbidden}.anything"]
 
 
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("import thrifty as th", "*"),
+        ("from thrifty import Campaign", "campaign.campaign.Campaign"),
+        ("from ..campaign import campaign", "campaign.campaign"),
+        ("from .. import campaign", "campaign"),
+    ],
+)
+def test_every_way_to_import_is_seen(line: str, found: str, tmp_path: Path):
+    source = tmp_path / "thrifty"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    path = source / "runner" / "loop.py"
+    path.write_text(path.read_text() + f"\n\ndef planted():\n    {line}\n")
+    assert find_violations(source) == [f"runner.loop imports {found}"]
+
+
 def test_no_import_cycle():
     assert find_cycle(build_graph()) == []
 

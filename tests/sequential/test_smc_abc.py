@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ import thrifty as th
 from thrifty.errors import CampaignError, ConfigError, DataError, InferenceError
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.sequential.smc_abc import SMCABC
+from thrifty.sequential.spending import MeasuredSimulator
 
 A = 0.6  # slope of log cost
 X_O = 1.4
@@ -272,6 +274,36 @@ def test_a_generation_goes_on_where_another_processor_computed_it(change, refuse
     else:
         again = method.run(c, [X_O], n=180, engine=th.Inline())
         assert np.array_equal(first.posterior.theta, again.posterior.theta)
+        recorded = th.Campaign.open(tmp_path / "c").simulations().log_weights
+        assert np.array_equal(again.simulations.log_weights, recorded), "weighted by the proposal in the folder"
+
+
+@pytest.mark.parametrize("scale", [1e10, 1.0, 1e-6])
+def test_another_observation_is_refused_in_any_unit(scale, tmp_path):
+    """Above 500 particles a proposal has equal weights: its centres alone show that it is another one."""
+    prior = th.Uniform(-1 / scale, 1 / scale)
+
+    def scaled(theta, rng):
+        return th.Output(theta * scale + 0.1 * rng.normal(), cost=1.0)
+
+    c = th.Campaign(tmp_path / "c", scaled, prior, seed=3, cost="reported")
+    method = SMCABC(prior, particles=300)
+    method.run(c, [-0.5], n=1500, engine=th.Inline())
+    with pytest.raises(CampaignError, match="another proposal"):
+        method.run(c, [0.5], n=1500, engine=th.Inline())
+
+
+def crash_sometimes(theta, rng):
+    if theta[0] > 1.5:
+        os._exit(3)
+    return th.Output(theta + rng.normal(), cost=1.0)
+
+
+@pytest.mark.filterwarnings("ignore:1 of 3 runs failed")
+def test_a_crashed_run_stays_crashed_where_cost_is_reported(seed):
+    table = MeasuredSimulator(crash_sometimes).simulate_many(th.Draws([[0.0], [2.0], [1.0]]), seed, workers=1)
+    assert table.status.tolist() == ["ok", "crashed", "ok"]
+    assert np.isnan(table.cost[1]) and table.cost[[0, 2]].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize(

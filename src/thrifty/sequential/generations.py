@@ -13,7 +13,6 @@ from here into a run folder.
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,7 +32,9 @@ from thrifty.store.validate import Block
 from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
 
-SAME_NUMBER = 1e-4  # relative: fits on two processors differ by up to 5e-5, another observation or seed by far more
+MAX_RELATIVE_DIFFERENCE = (
+    1e-4  # of the spread: fits on two processors differ by up to 5e-5, another observation or seed by far more
+)
 
 
 def open_generations(
@@ -80,8 +81,8 @@ class MemoryGenerations:
         """Return nothing: there are no earlier runs in memory."""
         return []
 
-    def run(self, proposal: Any, n: int) -> Simulations:
-        """Simulate n draws from the proposal; return them in the order of the draws."""
+    def run(self, proposal: Any, n: int) -> tuple[Any, Simulations]:
+        """Simulate n draws; return the proposal, and the simulations in the order of the draws."""
         number, start = len(self._counts), sum(self._counts)
         drawn = proposal.sample(n, np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, number))))
         draws = drawn if isinstance(drawn, Draws) else Draws(theta=drawn, names=proposal.names)
@@ -94,7 +95,7 @@ class MemoryGenerations:
                 fix="finish the generation: every planned run must have a status",
             )
         self._counts.append(n)
-        return sims
+        return proposal, sims
 
 
 @dataclass
@@ -124,14 +125,18 @@ class CampaignGenerations:
                 driver.raise_if_interrupted()
             return [(proposal_of(opened.parts[block.part], opened.prior), _read(opened, block)) for block in blocks]
 
-    def run(self, proposal: Any, n: int) -> Simulations:
-        """Simulate n draws from the proposal, in plan order: commit and run them, or read them back."""
+    def run(self, proposal: Any, n: int) -> tuple[Any, Simulations]:
+        """Commit n draws from the proposal and run them, or read them back; in plan order.
+
+        Returned with them is the proposal from which they were drawn: where another processor computed it, the one
+        in the folder, whose last digits differ.
+        """
         session = self.campaign.session
         with Interrupts() as interrupts, session.writing() as opened:
             driver = Driver(opened, session.checked_simulator(opened), self.engine, interrupts)
             blocks = opened.store.blocks()
             if self._block < len(blocks):
-                self._check_same(opened, blocks[self._block], proposal, n)
+                proposal = self._recorded(opened, blocks[self._block], proposal, n)
             else:
                 source, planner = None if proposal is self.campaign.prior else proposal, Planner(opened)
                 part = planner.add_part(source)
@@ -139,12 +144,13 @@ class CampaignGenerations:
             driver.run_pending()
             driver.raise_if_interrupted()  # the generation stays committed
             self._block += 1
-            return _read(opened, opened.store.blocks()[self._block - 1])
+            return proposal, _read(opened, opened.store.blocks()[self._block - 1])
 
-    def _check_same(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> None:
+    def _recorded(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> Any:
+        """Return the proposal of a committed block; refuse it where another one is asked for."""
         part, plain = opened.parts[block.part], proposal is self.campaign.prior
-        same = part.kind == "prior" if plain else _is_same(part.recipe, json.loads(json.dumps(proposal.to_dict())))
-        if not same or block.n != n:
+        asked = {"kind": "prior"} if plain else json.loads(json.dumps(proposal.to_dict()))
+        if block.n != n or not _is_near(part.recipe, asked):
             raise CampaignError(
                 f"generation {self._block} of {self.campaign.folder} has {block.n} draws of another proposal"
                 f" ({n} were asked for)",
@@ -152,17 +158,28 @@ class CampaignGenerations:
                 why="the folder was made with other settings, another observation or another seed",
                 fix="use the settings it was made with, or a new folder",
             )
+        return proposal if part.recipe == asked else proposal_of(part, opened.prior)
 
 
-def _is_same(old: Any, new: Any) -> bool:
-    """Whether two described proposals are one, whichever machine computed them: their last digits may differ."""
+def _is_near(old: Any, new: Any) -> bool:
+    """Return whether two described proposals are one, computed on two processors: their last digits may differ.
+
+    Arrays are compared column by column on the scale of the column itself, whatever the unit of a parameter.
+    """
     if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_is_same(old[key], new[key]) for key in old)
-    if isinstance(old, list) and isinstance(new, list):
-        return len(old) == len(new) and all(map(_is_same, old, new))
-    if isinstance(old, float) and isinstance(new, float):
-        return math.isclose(old, new, rel_tol=SAME_NUMBER, abs_tol=1e-9)
-    return old == new
+        return old.keys() == new.keys() and all(_is_near(old[key], new[key]) for key in old)
+    if old == new or not isinstance(old, float | list):
+        return old == new
+    try:
+        a, b = np.array(old, dtype=np.float64), np.array(new, dtype=np.float64)
+    except (TypeError, ValueError):  # a list of words or of descriptions
+        if isinstance(old, float) or not isinstance(new, list) or len(old) != len(new):
+            return False
+        return all(map(_is_near, old, new))
+    if a.shape != b.shape:
+        return False
+    spread, size = np.ptp(np.atleast_1d(a), axis=0), np.abs(np.atleast_1d(a)).max(axis=0)
+    return bool((np.abs(a - b) <= MAX_RELATIVE_DIFFERENCE * np.where(spread > 0, spread, size)).all())
 
 
 Generations = MemoryGenerations | CampaignGenerations  # draw and run one generation after the other

@@ -104,7 +104,7 @@ class RunPool:
             block = allowed.next_block(each, self.spent, part=part, spread=self.cost_variation)
             count = min(size - done, block)
             if count:
-                self.add(proposal, self.generations.run(proposal, count))
+                self.add(*self.generations.run(proposal, count))
                 done += count
                 self._check_cost(allowed)
             else:

@@ -21,7 +21,7 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.simulate import assemble, simulate
+from thrifty.campaign.simulate import simulate
 from thrifty.errors import ConfigError, CostError
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.task import CostKind, Engine, Outcome, Report
@@ -216,8 +216,10 @@ class MeasuredSimulator:
             self.kind = "reported" if any(np.isfinite(o.reported) for o in engine.outcomes.values()) else "cpu"
         if self.kind == "cpu":
             return sims
-        sims = assemble(draws, list(engine.outcomes.values()), limit=None, cost=self.kind, m=1, seed=own)
-        missing = ~np.isfinite(sims.cost) & sims.ok  # the cost of a run that crashed its worker is unknown
+        cost = np.full(len(sims), np.nan)  # the cost of a run that crashed its worker is unknown
+        for index, outcome in engine.outcomes.items():
+            cost[index] = outcome.cost(self.kind)
+        missing = ~np.isfinite(cost) & sims.ok
         if missing.any():
             raise CostError(
                 f"{missing.sum()} of {len(sims)} runs report no cost, the others do",
@@ -225,4 +227,4 @@ class MeasuredSimulator:
                 why="seconds and reported units cannot be added up",
                 fix="return th.Output(x, cost=...) from every run, or from none",
             )
-        return sims
+        return replace(sims, cost=cost, unit="s" if self.kind == "wall" else "reported")
