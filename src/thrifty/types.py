@@ -151,6 +151,14 @@ class Weighting(Protocol):
         ...
 
 
+class Proposal(Weighting, Protocol):
+    """A weighting that can also be sampled."""
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Any:
+        """Draw n weighted parameters, as `th.Draws`."""
+        ...
+
+
 class Posterior(Protocol):
     """What every method's `fit` returns."""
 

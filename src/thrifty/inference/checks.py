@@ -113,6 +113,8 @@ def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
 
 def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
     """Read one or several independent observations as (r, *event)."""
+    if x_o is None:
+        raise DataError("observed data is None", code="bad-observation", fix="pass what was observed as x_o=[...]")
     try:
         values = np.asarray(x_o, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -45,7 +45,10 @@ class Draws:
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
             raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
-        component = None if self.component is None else freeze(self.component, np.int64)
+        try:
+            component = None if self.component is None else freeze(self.component, np.int64)
+        except (TypeError, ValueError):
+            raise DataError(f"component is no array of numbers: {self.component!r:.60}", code="bad-array") from None
         if component is not None and component.shape != (len(theta),):
             raise DataError(f"component has shape {component.shape}, expected ({len(theta)},)", code="bad-array")
         weights, names = as_log_weights(self.log_weights, len(theta)), as_names(self.names, theta.shape[1], "names")
