@@ -71,7 +71,11 @@ class Calibration:
     @property
     def verdict(self) -> Trust:
         """The verdict: a gap of 0.05 is a shift of an eighth of a standard deviation; 0.1, of a quarter."""
-        verdict = judge_effect(self.p_value, float(self.gaps.max()), small=0.05, large=0.1)
+        return self.judge(1)
+
+    def judge(self, tests: int) -> Trust:
+        """Return the verdict when this is one of several tests of the same question."""
+        verdict = judge_effect(self.p_value, float(self.gaps.max()), small=0.05, large=0.1, tests=tests)
         return "with care" if verdict == "trust" and self.ess < MIN_EFFECTIVE_RUNS else verdict
 
     @property

@@ -68,7 +68,11 @@ class DataUse:
     @property
     def verdict(self) -> Trust:
         """The verdict: limits are shifts of an eighth and a quarter of a standard deviation, as for calibration."""
-        verdict = judge_effect(self.p_value, self.effect, small=0.125, large=0.25)
+        return self.judge(1)
+
+    def judge(self, tests: int) -> Trust:
+        """Return the verdict when this is one of several tests of the same question."""
+        verdict = judge_effect(self.p_value, self.effect, small=0.125, large=0.25, tests=tests)
         return "with care" if verdict == "trust" and self.ess < MIN_EFFECTIVE_RUNS else verdict
 
     @property
