@@ -155,13 +155,18 @@ def run_all() -> None:
 
 def make_table(records: list[dict[str, Any]]) -> str:
     """The table of the documentation: share of seeds with the right verdict."""
-    lines = [f"| posterior | runs | seeds | {' | '.join(f'p = {dim}' for dim in DIMS)} |", "|---|---|---|" + "---|" * len(DIMS)]
+    lines = [
+        f"| posterior | runs | seeds | {' | '.join(f'p = {dim}' for dim in DIMS)} |",
+        "|---|---|---|" + "---|" * len(DIMS),
+    ]
     for name, (_, _, sizes, _) in FAULTS.items():
         for n in sizes:
             cells, seeds = [], set()
             for dim in DIMS:
                 own = [r for r in records if (r["posterior"], r["parameters"], r["runs"]) == (name, dim, n)]
-                count, trusted = (sum(f(r) for r in own) for f in (lambda r: r["seeds"], lambda r: r["verdicts"].get("trust", 0)))
+                count, trusted = (
+                    sum(f(r) for r in own) for f in (lambda r: r["seeds"], lambda r: r["verdicts"].get("trust", 0))
+                )
                 right = trusted if name.startswith("exact") else count - trusted
                 cells.append(f"{right / count:.1%}" if count else "–")
                 seeds.add(count)
