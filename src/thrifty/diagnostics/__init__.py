@@ -9,7 +9,8 @@
     weight_health             do few runs dominate the table                        (weights)
     cost_check                are costs as predicted                                (timings)
 
-`th.diagnose` runs them all and answers one question with each group of them (`diagnosis`). Every result has `name`, `verdict` and `reason`.
+`th.diagnose` runs them all and answers one question with each group of them (`diagnosis`). Every result has `name`,
+`verdict` and `reason`.
 """
 
 from thrifty.diagnostics.calibration import Calibration

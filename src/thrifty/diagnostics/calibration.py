@@ -157,7 +157,7 @@ def _compare_row(
 
 
 def _exponential_tail(statistic: float, suprema: Array) -> float:
-    """Estimate P(T > statistic): by counting, and beyond the largest paths by an exponential tail with their mean excess.
+    """Estimate P(T > statistic): by counting, and beyond the largest paths by an exponential tail.
 
     Counts of five runs in a tail are skewed, so that a Gaussian tail rejects too often: 0.6 % of correct posteriors at
     p < 0.2 %.

@@ -130,7 +130,7 @@ def _even_out(replicates: Replicates) -> Replicates:
     """Divide the weights by what x predicts of them.
 
     Given x the ranks of a correct posterior are uniform, so any function of x may multiply the weights. Heavy weights
-    mostly belong to unusual x; without that part more runs count (110 of 300 became 160 in the tests), and more is found.
+    mostly belong to unusual x; without that part more runs count (110 of 300 became 160 in the tests).
     """
     log_weights = replicates.log_weights
     if float(np.ptp(log_weights)) < _ROUNDING_SHARE:

@@ -59,8 +59,8 @@ def diagnose(
         prior: The prior, where neither posterior nor proposal has it.
         cost: The cost model, where the proposal has none.
         fresh: Runs at posterior draws, for the predictive check.
-        time_limit: Seconds. A posterior that takes long to sample is calibrated on as many held-out runs as fit into it,
-            and a note says how many were left out. None: no limit.
+        time_limit: Seconds. A posterior that takes long to sample is calibrated on as many held-out runs as fit into
+            it, and a note says how many were left out. None: no limit.
         progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal only.
         seed: Seed of everything.
 
@@ -84,7 +84,7 @@ def diagnose(
     runs = select_held_out(posterior, simulations, held_out, notes)
     evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
     pace = Pace(None if time_limit is None else _CALIBRATION_SHARE * time_limit, progress)
-    checks = _calibrate(posterior, runs, x_o, evaluates, pace, seed, notes)
+    checks = _calibrate(posterior, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None
@@ -104,7 +104,7 @@ def diagnose(
 
 
 def _calibrate(
-    posterior: Any, runs: Simulations, x_o: Any, evaluates: bool, pace: Pace, seed: int, notes: list[str]
+    posterior: Any, runs: Simulations, x_o: Any, *, evaluates: bool, pace: Pace, seed: int, notes: list[str]
 ) -> list[Check]:
     """Measure calibration on held-out runs; say what was left out and where the posterior had no answer."""
     try:
@@ -138,7 +138,7 @@ def _describe_too_few(replicates: Replicates) -> str:
             f"not measured: {len(replicates)} posterior calls took the whole time limit, {_MIN_PAIRS} are needed;"
             " pass time_limit= with more seconds"
         )
-    return f"not measured: the posterior has no answer at {replicates.unanswered} held-out runs, at {len(replicates)} it has"
+    return f"not measured: no posterior at {replicates.unanswered} held-out outputs, one at {len(replicates)} of them"
 
 
 def _check_cost(cost: Any, simulations: Simulations, notes: list[str]) -> list[Check]:

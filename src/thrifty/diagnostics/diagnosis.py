@@ -3,7 +3,7 @@
     Is the posterior calibrated?             sbc, coverage, tarp, data_use, local_c2st   decides
     Does x_o look like data of the model?    misspecification, predictive
     Are there enough runs?                   weights, local_ess, unanswered
-    Were costs as predicted?                 cost_model                                  savings only: not in the verdict
+    Were costs as predicted?                 cost_model                                  savings, not in the verdict
 
 Several tests of one question share its level (Bonferroni): a correct posterior fails a question once in a hundred
 reports, however many tests ask it.
@@ -162,11 +162,10 @@ def _agreeing_reason(checks: list[Check]) -> str:
     """Say in one sentence that no check of a question found anything."""
     p_values = [float(p) for p in (getattr(check, "p_value", None) for check in checks) if p is not None]
     sizes = [float(size) for check in checks if check.name == "sbc" and (size := getattr(check, "ess", None))]
+    smallest = f"smallest {format_p_value(min(p_values))}" if p_values else ""
     if sizes:
         tests = f"{len(checks)} tests" if len(checks) > 1 else "one test"
-        return f"{tests} over {sizes[0]:.0f} effective held-out runs agree with it (smallest {format_p_value(min(p_values))})"
+        return f"{tests} over {sizes[0]:.0f} effective held-out runs agree with it ({smallest})"
     if len(checks) > 1 and p_values:
-        return (
-            f"x_o lies among the simulations and among data of the posterior (smallest {format_p_value(min(p_values))})"
-        )
+        return f"x_o lies among the simulations and among data of the posterior ({smallest})"
     return "; ".join(check.reason for check in checks)

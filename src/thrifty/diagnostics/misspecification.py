@@ -1,13 +1,12 @@
 """Test for misspecification: does x_o look like data of the model, or does the posterior extrapolate?
 
 x_o is compared with the weighted prior predictive distribution: its distance to its nearest simulations against the
-distances between simulations, in the outputs and, where the posterior has them, in the features that its network sees.
-Runs of a cost-aware campaign count with their weights, so that x_o is not called unusual only because it lies where runs
-are expensive and few.
+distances between simulations, in the outputs and, where the posterior has them, in the features that its network
+sees. Runs of a cost-aware campaign count with their weights, so that x_o is not called unusual only because it lies
+where runs are expensive and few.
 
 x_o enters on the same terms as every simulation: it is one of the points that the scales and the neighbours are taken
-from. Without weights the p-value is then exact for data that the model made, whatever the number of outputs. (With scales
-from the simulations alone, 20 outputs and 300 runs, 5 % of such data came out below p = 0.01.)
+from. Without weights the p-value is then exact for data that the model made, whatever the number of outputs.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def replicate(
     pace = pace or Pace()
     with warnings.catch_warnings():  # warnings about unusual outputs are expected here: their fit is what is measured
         warnings.simplefilter("ignore", ThriftyWarning)
-        answers = _ask(posterior, theta, x, draws, density, rng, pace)
+        answers = _ask(posterior, theta, x, draws=draws, density=density, rng=rng, pace=pace)
     answered = np.array([i for i, answer in sorted(answers.items()) if answer is not None], dtype=np.intp)
     if not len(answered):
         raise InferenceError(
@@ -216,7 +216,7 @@ def choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tup
 
 
 def _ask(
-    posterior: Any, theta: Array, x: Array, draws: int, density: bool, rng: np.random.Generator, pace: Pace
+    posterior: Any, theta: Array, x: Array, *, draws: int, density: bool, rng: np.random.Generator, pace: Pace
 ) -> dict[int, tuple[Array, Array | None] | None]:
     """Draw at outputs in random order until all are done or the time is over: row -> (draws, densities) or None.
 

@@ -10,7 +10,7 @@ import numpy as np
 Trust = Literal["trust", "with care", "do not trust"]
 VERDICTS: tuple[Trust, ...] = ("trust", "with care", "do not trust")
 
-# In a correct analysis a question falls below the first once in a hundred reports, below the second once in ten thousand.
+# A correct posterior fails a question below the first once in a hundred reports, below the second once in ten thousand.
 CARE_P_VALUE, ALARM_P_VALUE = 0.01, 1e-4
 
 
@@ -68,7 +68,8 @@ def judge_effect(p_value: float, effect: float, *, small: float, large: float, t
     Args:
         p_value: Of "nothing is wrong".
         effect: How much is wrong.
-        small, large: Effects below which nothing is said, and above which the posterior is not trusted.
+        small: Effect below which nothing is said.
+        large: Effect above which the posterior is not trusted.
         tests: How many tests ask the same question (Bonferroni).
     """
     if not (np.isfinite(p_value) and np.isfinite(effect)):

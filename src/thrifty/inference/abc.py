@@ -39,7 +39,7 @@ from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
-# effective runs that the default accepts, chosen on development seeds of six problems with known posteriors (docs/abc.md)
+# effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/abc.md)
 ROOT_FACTOR, RUNS_PER_STATISTIC, MAX_SHARE, PLAIN_RUNS = 7.0, 10.0, 0.6, 50.0
 MIN_TABLE_ESS = 50.0  # effective runs of a table, of which 0.6 are accepted: 30, or the posterior sd is off by 13 %
 SUGGESTED_ACCEPTED = 100  # runs; the advice after an empty acceptance aims at them
@@ -141,7 +141,7 @@ def weighted_quantile(values: Array, log_weights: Array, q: float) -> float:
 
 
 def _epsilon_of_size(distance: Array, log_weights: Array, least: float) -> float:
-    """Find the smallest epsilon within which the weights count as at least so many; the largest distance if none does."""
+    """Find the smallest epsilon within which the weights count as at least so many, or the largest distance."""
     order = np.argsort(distance, kind="stable")
     weights = np.exp(log_weights[order] - log_weights.max())
     total, square = np.cumsum(weights), np.cumsum(np.square(weights))
