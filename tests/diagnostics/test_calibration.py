@@ -8,7 +8,7 @@ import pytest
 import thrifty as th
 from thrifty import diagnostics
 from thrifty.diagnostics.calibration import calibrate
-from thrifty.diagnostics.replicates import _choose_runs
+from thrifty.diagnostics.replicates import choose_runs
 from thrifty.errors import DataError
 
 CHECKS = ("sbc", "coverage", "tarp", "data_use", "local_c2st")
@@ -159,7 +159,7 @@ def test_choosing_runs_by_weight_keeps_expectations(rng):
     log_weights = 1.2 * values  # E under the weights is 1.2
     estimates = []
     for _ in range(40):
-        chosen, adjusted = _choose_runs(log_weights, 400, rng)
+        chosen, adjusted = choose_runs(log_weights, 400, rng)
         weights = th.normalise(adjusted)
         estimates.append(weights @ values[chosen])
         assert abs(len(chosen) - 400) <= 1

@@ -86,7 +86,7 @@ class LocalEss:
     def reason(self) -> str:
         """One sentence with the numbers."""
         if self.outside:
-            return f"most of the posterior lies beyond all runs in {', '.join(self.outside[:5])}"
+            return f"most of the posterior lies beyond all runs in {', '.join(self.outside[:5])}: add runs there"
         what = f"at x_o {self.n:,} runs are worth {self.worth:,.0f} draws of the prior"
         return what if self.verdict == "trust" else f"{what}: the penalty avoids this region; add runs with k = 0"
 

@@ -17,7 +17,7 @@ w_i · hits_i / m. Distances between data sets compare all m at once. Which runs
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -41,6 +41,7 @@ from thrifty.weights import ess
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
 # effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/abc.md)
 ROOT_FACTOR, RUNS_PER_STATISTIC, MAX_SHARE, PLAIN_RUNS = 7.0, 10.0, 0.6, 50.0
+REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a thousand are kept
 MIN_TABLE_ESS = 50.0  # effective runs of a table, of which 0.6 are accepted: 30, or the posterior sd is off by 13 %
 SUGGESTED_ACCEPTED = 100  # runs; the advice after an empty acceptance aims at them
 MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
@@ -308,7 +309,12 @@ class ABCPosterior:
 
     @cached_property
     def _reach(self) -> Reach:
-        return Reach.of(self.x, self.log_weights if self.m == 1 else np.repeat(self.log_weights, self.m))
+        """Where the simulations lie: the range of all of them, distances of some."""
+        rows = np.arange(len(self.x))
+        if len(rows) > REACH_PAIRS:
+            rows = np.random.default_rng(0).choice(len(rows), REACH_PAIRS, replace=False)
+        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m])
+        return replace(reach, n=len(self.x), low=freeze(self.x.min(0)), high=freeze(self.x.max(0)))
 
     def distances(self, x_o: npt.ArrayLike) -> Array:
         """Compute the distance of every pair (n·m,) from the observation."""
@@ -369,7 +375,8 @@ class ABCPosterior:
         return values
 
     def _warn_if_poor(self, result: WeightedPosterior) -> None:
-        if not self.distance.datasets and (message := self._reach.describe_far(result.x_o)):
+        beyond = not self.distance.datasets and ((result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))).any()
+        if beyond and (message := self._reach.describe_far(result.x_o)):
             warn(message, stacklevel=4)
         if result.ess < MIN_ACCEPTED_ESS:
             warn(

@@ -13,8 +13,8 @@ from thrifty.errors import PenaltyError, WeightError
 from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware
+from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import Normaliser, as_count, draw_enough_reference_costs
-from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior
 
 
