@@ -73,7 +73,7 @@ def test_a_cost_made_of_code_is_given_again(rng, tmp_path):
     table(proposal, rng).to_npz(tmp_path / "a.npz")
     assert th.Simulations.from_npz(tmp_path / "a.npz").proposal is None
     assert th.Simulations.from_npz(tmp_path / "a.npz", proposal=proposal).proposal is proposal
-    with pytest.raises(WeightError, match="weights given twice.*differ") as caught:
+    with pytest.raises(WeightError, match=r"weights given twice.*differ") as caught:
         th.Simulations.from_npz(tmp_path / "a.npz", proposal=other)
     assert "pass the proposal that drew these parameters" in str(caught.value)
 

@@ -24,6 +24,7 @@ from thrifty.diagnostics.verdict import Check, NotMeasured
 from thrifty.diagnostics.weight_health import weight_health
 from thrifty.errors import DataError, InferenceError
 from thrifty.inference.checks import find_varying, read_observation
+from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Posterior
 
@@ -31,6 +32,9 @@ _PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior call
 _DRAWS_PER_PAIR = 100
 _MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
 _MIN_PAIRS = 20  # fewer pairs say nothing
+_ONE_OBSERVATION = (
+    "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
+)
 TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
@@ -107,6 +111,8 @@ def _calibrate(
     posterior: Any, runs: Simulations, x_o: Any, *, evaluates: bool, pace: Pace, seed: int, notes: list[str]
 ) -> list[Check]:
     """Measure calibration on held-out runs; say what was left out and where the posterior had no answer."""
+    if isinstance(posterior, WeightedPosterior):
+        return [NotMeasured(_ONE_OBSERVATION)]
     try:
         replicates = replicate(
             posterior, runs, pairs=_PAIRS, draws=_DRAWS_PER_PAIR, density=evaluates, seed=seed, pace=pace
