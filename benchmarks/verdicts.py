@@ -4,9 +4,9 @@
     python benchmarks/verdicts.py --full            all seeds, resumable, into benchmarks/results/verdicts.jsonl
     python benchmarks/verdicts.py --page            write the table of docs/diagnostics.md from those records
 
-theta ~ N(0, I_p), each parameter measured once with noise 1.5 or 0.3 (twice where p = 1), x_o from the model. Runs are plain
-draws, or draws tilted towards cheap parameters: log weight theta_1, so that n runs count as 0.37 n. As for a network, a
-tenth of the runs is held out (all where that is fewer than 100). The posterior is exact, or has one fault.
+theta ~ N(0, I_p), each parameter measured once (twice where p = 1) with noise 1.5 or 0.3, x_o from the model. Runs are
+plain draws, or draws tilted towards cheap parameters: log weight theta_1, so that n runs count as 0.37 n. As for a
+network, a tenth of the runs is held out (all where that is fewer than 100). The posterior is exact, or has one fault.
 """
 
 from __future__ import annotations
