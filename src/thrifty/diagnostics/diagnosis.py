@@ -148,7 +148,7 @@ class Diagnosis:
 
 def _answer(question: str, checks: list[Check], decides: bool) -> Answer:
     """Answer a question by its checks: by the worst of them, with the share of the level that each has."""
-    judged = [(judge_among(check, len(checks)), check) for check in checks]
+    judged: list[tuple[Trust, Check]] = [(judge_among(check, len(checks)), check) for check in checks]
     verdict = worst_verdict([each for each, _ in judged])
     reason = _agreeing_reason(checks)
     if verdict != "trust":

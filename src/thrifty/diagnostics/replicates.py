@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import (
     as_columns,
@@ -32,6 +33,7 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import ess, normalise
 
+_Answers = dict[int, tuple[Array, Array | None] | None]  # row of an output -> draws and densities, None without any
 _OUTPUTS_PER_CALL = 100  # of a posterior that samples at many outputs in one call: progress is shown between calls
 
 _CARE_UNANSWERED_MASS = (
@@ -154,25 +156,20 @@ def replicate(
     with warnings.catch_warnings():  # warnings about unusual outputs are expected here: their fit is what is measured
         warnings.simplefilter("ignore", ThriftyWarning)
         answers = _ask(posterior, theta, x, draws=draws, density=density, rng=rng, pace=pace)
-    answered = np.array([i for i, answer in sorted(answers.items()) if answer is not None], dtype=np.intp)
-    if not len(answered):
-        raise InferenceError(
-            f"the posterior has no answer at any of the {len(answers)} held-out outputs asked",
-            code="too-few-runs",
-            fix="add simulations, or accept more of them",
-        )
-    found = [answers[i] for i in answered]
-    samples = np.stack([answer[0] for answer in found])
-    check_draws(samples, x[answered], draws, theta.shape[1])
-    values = [answer[1] for answer in found if answer[1] is not None]
+    rows, found = _select_answered(answers)
+    samples = np.stack([drawn for drawn, _ in found])
+    check_draws(samples, x[rows], draws, theta.shape[1])
+    values = [each for _, each in found if each is not None]
     asked = normalise(log_weights[sorted(answers)])
-    tables = (freeze(theta[answered]), freeze(x[answered]), freeze(samples), freeze(log_weights[answered]))
     return Replicates(
-        *tables,
-        _check_densities(np.stack(values), x[answered]) if len(values) == len(found) else None,
+        freeze(theta[rows]),
+        freeze(x[rows]),
+        freeze(samples),
+        freeze(log_weights[rows]),
+        _check_densities(np.stack(values), x[rows]) if len(values) == len(found) else None,
         parameter_names(simulations.names, theta.shape[1]),
         simulations.x_names,
-        unanswered=len(answers) - len(answered),
+        unanswered=len(answers) - len(found),
         unanswered_mass=float(asked[[answers[i] is None for i in sorted(answers)]].sum()),
         left_out=len(x) - len(answers),
     )
@@ -217,7 +214,7 @@ def choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tup
 
 def _ask(
     posterior: Any, theta: Array, x: Array, *, draws: int, density: bool, rng: np.random.Generator, pace: Pace
-) -> dict[int, tuple[Array, Array | None] | None]:
+) -> _Answers:
     """Draw at outputs in random order until all are done or the time is over: row -> (draws, densities) or None.
 
     A random order makes the rows that are done a random part of all. Where densities take most of the time and would
@@ -227,7 +224,7 @@ def _ask(
     order = np.random.default_rng(seeds[0]).permutation(len(x))
     batched = hasattr(posterior, "sample_batched")
     blocks = np.array_split(order, max(1, round(len(order) / _OUTPUTS_PER_CALL))) if batched else order[:, None]
-    answers: dict[int, tuple[Array, Array | None] | None] = {}
+    answers: _Answers = {}
     with pace.begin(len(x)):
         for block in blocks:
             if answers and pace.is_over():
@@ -243,6 +240,18 @@ def _ask(
                 pace.note_densities()
             pace.advance(len(answers))
     return answers
+
+
+def _select_answered(answers: _Answers) -> tuple[npt.NDArray[np.intp], list[tuple[Array, Array | None]]]:
+    """Return rows and values of the outputs with an answer, in the order of their rows; there must be one."""
+    found = [(i, answer) for i, answer in sorted(answers.items()) if answer is not None]
+    if not found:
+        raise InferenceError(
+            f"the posterior has no answer at any of the {len(answers)} held-out outputs asked",
+            code="too-few-runs",
+            fix="add simulations, or accept more of them",
+        )
+    return np.array([i for i, _ in found], dtype=np.intp), [answer for _, answer in found]
 
 
 def _draw_block(posterior: Any, x: Array, draws: int, seeds: list[int]) -> list[Array | None]:

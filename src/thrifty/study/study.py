@@ -158,7 +158,7 @@ class Study:
         accepted = getattr(self.posterior, "accepted", None)
         with warnings.catch_warnings():  # said when the draws were made
             warnings.simplefilter("ignore", ThriftyWarning)
-            found = self.posterior if accepted is None else accepted(self.x_o)
+            found: Any = self.posterior if accepted is None else accepted(self.x_o)
         if getattr(found, "epsilon", None) is None:
             return []
         return [f"  rests on {len(np.unique(found.index)):,} accepted runs ({found.ess:,.0f} effective)"]
