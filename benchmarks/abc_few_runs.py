@@ -151,9 +151,11 @@ def main() -> None:
     settings = parser.parse_args()
     warnings.simplefilter("ignore", th.ThriftyWarning)
     if settings.page:
-        pattern = r"(<!-- few runs: made by benchmarks/abc_few_runs.py -->\n).*?(\n<!-- end of few runs -->)"
+        pattern = r"(<!-- few runs: made by benchmarks/abc_few_runs.py -->\n).*?(<!-- end of few runs -->)"
         table = make_table(json.loads(RECORD.read_text()))
-        PAGE.write_text(re.sub(pattern, lambda found: found[1] + table + found[2], PAGE.read_text(), flags=re.DOTALL))
+        PAGE.write_text(
+            re.sub(pattern, lambda found: found[1] + table + "\n" + found[2], PAGE.read_text(), flags=re.DOTALL)
+        )
         return
     rows = measure_all(FRESH if settings.full else DEVELOPMENT)
     print(make_table(rows))

@@ -186,8 +186,8 @@ def write_page() -> None:
     seconds = sum(r["cpu_seconds"] for r in records)
     text = make_table(records) + f"\n\n({len(records)} records, {seconds / 60:.0f} CPU minutes.)"
     page = PAGE.read_text()
-    pattern = r"(<!-- verdicts: made by benchmarks/verdicts.py -->\n).*?(\n<!-- end of verdicts -->)"
-    PAGE.write_text(re.sub(pattern, lambda found: found[1] + text + found[2], page, flags=re.DOTALL))
+    pattern = r"(<!-- verdicts: made by benchmarks/verdicts.py -->\n).*?(<!-- end of verdicts -->)"
+    PAGE.write_text(re.sub(pattern, lambda found: found[1] + text + "\n" + found[2], page, flags=re.DOTALL))
 
 
 def main() -> None:
