@@ -32,6 +32,7 @@ PAGE = ROOT / "docs" / "diagnostics.md"
 DIMS, SIZES = (1, 2, 4, 6, 10, 20), (300, 3_000, 30_000)
 NOISE, LITTLE_NOISE, TILT = 1.5, 0.3, 1.0  # sd of x given theta; slope of the log weight in theta_1
 FIRST_SEED, BLOCK = 10_000, 20  # fresh seeds begin here (development used those below); seeds of one record
+LATER_SEEDS = {"exact, little noise": 30_000}  # 10,000 to 10,039 showed a false alarm of local_ess, which was removed
 EARLY_SEEDS = 40
 HELD_OUT_SHARE, MIN_HELD_OUT = 0.1, 100
 
@@ -136,8 +137,9 @@ def list_blocks() -> Iterator[tuple[str, int, int, range]]:
     """All blocks of the full table, the first seeds of every posterior before the other seeds of any."""
     for late in (False, True):
         for name, (_, _, sizes, seeds) in FAULTS.items():
-            for first in range(FIRST_SEED, FIRST_SEED + seeds, BLOCK):
-                if (first >= FIRST_SEED + EARLY_SEEDS) == late:
+            start = LATER_SEEDS.get(name, FIRST_SEED)
+            for first in range(start, start + seeds, BLOCK):
+                if (first >= start + EARLY_SEEDS) == late:
                     yield from ((name, dim, n, range(first, first + BLOCK)) for n in sizes for dim in DIMS)
 
 

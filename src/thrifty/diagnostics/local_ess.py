@@ -40,6 +40,7 @@ from thrifty.weights import ess, pareto_k
 # draws of the prior that the runs are worth at x_o: the same limits as for the whole table (`weight_health`)
 CARE_WORTH, MIN_WORTH = 100.0, 20.0
 MAX_LOSS_RELATIVE = 0.5  # above half of what plain sampling gives, the penalty took nothing that matters
+_MARGIN_SDS = 1.0  # sd of the runs: light-tailed priors reach so far beyond the last run once in 10^4 observations
 _REGION_DRAWS = 1000  # posterior draws that find the 95 % region and the mean weight
 _MAX_CROSS_PARAMETERS = 6  # up to here log weights are fitted with products of parameters
 
@@ -55,7 +56,7 @@ class LocalEss:
         n: Valid runs in the pool.
         log_weights: log u (n,).
         relative: Effective runs at x_o over those of as many draws of the prior; 1 for plain draws.
-        outside: Parameters in which most of the posterior lies beyond all runs.
+        outside: Parameters in which nearly all of the posterior lies far beyond all runs.
         name: The check.
     """
 
@@ -86,7 +87,9 @@ class LocalEss:
     def reason(self) -> str:
         """One sentence with the numbers."""
         if self.outside:
-            return f"most of the posterior lies beyond all runs in {', '.join(self.outside[:5])}: add runs there"
+            return (
+                f"nearly all of the posterior lies far beyond all runs in {', '.join(self.outside[:5])}: add runs there"
+            )
         what = f"at x_o {self.n:,} runs are worth {self.worth:,.0f} draws of the prior"
         return what if self.verdict == "trust" else f"{what}: the penalty avoids this region; add runs with k = 0"
 
@@ -118,7 +121,7 @@ def local_ess(
     edge = np.quantile(np.asarray(posterior.log_prob(draws, x_o), dtype=np.float64), 0.05)
     inside = (density >= edge) & (pool.log_weights > -np.inf)
     supported = bool((tilted > -np.inf).any())
-    beyond = np.mean((draws < pool.theta.min(0)) | (draws > pool.theta.max(0)), axis=0) > 0.5
+    beyond = _find_beyond(pool.theta, draws)
     names = parameter_names(simulations.names, pool.dim)
     return LocalEss(
         ess=ess(tilted) if supported else 0.0,
@@ -129,6 +132,17 @@ def local_ess(
         relative=measure_relative_support(pool, draws),
         outside=tuple(name for name, out in zip(names, beyond, strict=True) if out),
     )
+
+
+def _find_beyond(theta: Array, draws: Array) -> npt.NDArray[np.bool_]:
+    """Find the parameters (p,) in which nearly all draws (k, p) lie far beyond all runs (n, p).
+
+    Just beyond the last of n runs lies a parameter of the prior itself, two times in n + 1 for each of p parameters: with
+    informative data 10 % of exact posteriors of ten parameters and 300 runs.
+    """
+    low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+    margin = _MARGIN_SDS * theta.std(0)
+    return np.asarray((high < theta.min(0) - margin) | (low > theta.max(0) + margin))
 
 
 def measure_relative_support(pool: Simulations, draws: Array) -> float:
