@@ -92,6 +92,22 @@ def test_the_proposal_gives_the_weights_at_posterior_draws_exactly(rng):
     assert cheap / expensive < 50
 
 
+def test_a_posterior_just_beyond_the_last_run_is_no_alarm(bench, seed):
+    """A parameter of the prior lies beyond all of 300 runs in one of ten parameters 7 % of the time."""
+    beyond = outside = 0
+    for i in range(60):
+        rng = np.random.default_rng(seed + i)
+        runs = bench.simulate(300, 10, 0.0, rng, bench.LITTLE_NOISE)
+        x_o = bench.observe(rng.normal(size=(1, 10)), rng, bench.LITTLE_NOISE)[0]
+        posterior = bench.Exact(10, noise=bench.LITTLE_NOISE)
+        centre = posterior.moments(x_o)[0][0]
+        beyond += bool(((centre < runs.theta.min(0)) | (centre > runs.theta.max(0))).any())  # the mutant
+        outside += bool(diagnostics.local_ess(posterior, runs, x_o).outside)
+    assert beyond >= 1 and outside == 0
+    far = diagnostics.local_ess(bench.Exact(10, shift=60.0, noise=bench.LITTLE_NOISE), runs, x_o)
+    assert len(far.outside) == 10 and far.verdict == "do not trust"
+
+
 def test_support_is_judged_by_what_the_penalty_took(world, rng):
     runs = world.pool(2000, rng, k=1.0)
     cheap, dear = (diagnostics.local_ess(world.Exact(), runs, [x, 0.0]) for x in (-3.0, 0.2))

@@ -137,8 +137,8 @@ def local_ess(
 def _find_beyond(theta: Array, draws: Array) -> npt.NDArray[np.bool_]:
     """Find the parameters (p,) in which nearly all draws (k, p) lie far beyond all runs (n, p).
 
-    Just beyond the last of n runs lies a parameter of the prior itself, two times in n + 1 for each of p parameters: with
-    informative data 10 % of exact posteriors of ten parameters and 300 runs.
+    A parameter of the prior itself lies just beyond the last of n runs two times in n + 1, for each of p parameters: so
+    did, with informative data, 10 % of exact posteriors of ten parameters and 300 runs.
     """
     low, high = np.quantile(draws, [0.05, 0.95], axis=0)
     margin = _MARGIN_SDS * theta.std(0)
