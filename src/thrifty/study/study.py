@@ -60,7 +60,7 @@ class Study:
         >>> study = th.Study(th.ABC(th.Normal(0, 1)).fit(sims), sims, np.array([1.0]), method="abc")
         >>> print(study)
         abc at x_o of 1 value: 5,000 runs count as 5,000
-          rests on 4.. accepted runs (4.. effective)
+          rests on 4... accepted runs (4... effective)
           mu  0.4... (90 %: -0... to 1.6...)
     """
 
