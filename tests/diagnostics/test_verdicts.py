@@ -144,6 +144,25 @@ def test_a_wrong_cost_model_is_its_own_question(world, rng):
     assert diagnosis.reasons[0].startswith("Were costs as predicted? with care")
 
 
+def test_weights_are_evened_out_by_what_x_predicts_of_them(bench, seed, monkeypatch):
+    """About 110 effective of 300 cost-aware runs: more half-blind posteriors are found, and no more exact ones."""
+    import sys
+
+    module = sys.modules["thrifty.diagnostics.data_use"]  # the package has a function of this name
+
+    def measure(seen):
+        p_values = []
+        for i in range(40):
+            runs = bench.simulate(300, 1, 1.0, np.random.default_rng(seed + i))
+            p_values.append(diagnostics.data_use(bench.Exact(1, seen=seen), runs, pairs=300, seed=i).p_value)
+        return np.mean(np.array(p_values) < (0.05 if seen == 1.0 else 1e-3))
+
+    evened, size = measure(0.5), measure(1.0)
+    assert size <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 40)
+    monkeypatch.setattr(module, "_even_out", lambda replicates: replicates)  # the mutant
+    assert evened > measure(0.5) + 0.1
+
+
 def flags(dim, n, repeats, seed, *, gap=0.0, mutant=False):
     """Share of x_o below p = 0.01, and share called a wrong model; the mutant whitens without x_o."""
     low = wrong = 0
