@@ -66,13 +66,13 @@ from thrifty.priors import (
     check_prior as check_prior,
 )
 from thrifty.proposals import CostAware as CostAware, Mixture as Mixture, Pool as Pool
+from thrifty.proposals.draws import Draws as Draws
 from thrifty.runner.command import Command as Command
 from thrifty.runner.engines.dask import Dask as Dask
 from thrifty.runner.engines.inline import Inline as Inline
 from thrifty.runner.engines.processes import Processes as Processes
 from thrifty.sequential.smc_abc import SMCABC as SMCABC
 from thrifty.study.study import Study as Study, infer as infer
-from thrifty.tables.draws import Draws as Draws
 from thrifty.tables.reweight import reweight as reweight
 from thrifty.tables.simulations import Simulations as Simulations, table_hash as table_hash
 from thrifty.tradeoff import Tradeoff as Tradeoff, tradeoff as tradeoff

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, warn
 from thrifty.priors import as_prior
-from thrifty.tables.draws import Draws, Proposal
+from thrifty.proposals.draws import Draws, Proposal
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, normalise
 

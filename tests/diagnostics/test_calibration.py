@@ -8,7 +8,7 @@ import pytest
 import thrifty as th
 from thrifty import diagnostics
 from thrifty.diagnostics.calibration import calibrate
-from thrifty.diagnostics.replicates import _choose_runs
+from thrifty.diagnostics.replicates import choose_runs
 from thrifty.errors import DataError
 
 CHECKS = ("sbc", "coverage", "tarp", "data_use", "local_c2st")
@@ -159,7 +159,7 @@ def test_choosing_runs_by_weight_keeps_expectations(rng):
     log_weights = 1.2 * values  # E under the weights is 1.2
     estimates = []
     for _ in range(40):
-        chosen, adjusted = _choose_runs(log_weights, 400, rng)
+        chosen, adjusted = choose_runs(log_weights, 400, rng)
         weights = th.normalise(adjusted)
         estimates.append(weights @ values[chosen])
         assert abs(len(chosen) - 400) <= 1
@@ -262,3 +262,23 @@ class SbiStyle:
 def test_bad_input(world, rng, call, message):
     with pytest.raises(DataError, match=message):
         call(world, rng)
+
+
+def test_small_p_values_are_those_of_simulation(rng):
+    """60,000 sets of 300 uniform ranks: a Gaussian tail, the mutant, gives a sixth of the probability of 1 in 5,000."""
+    from thrifty.diagnostics.calibration import _exponential_tail, _null_suprema
+    from thrifty.metrics.ks import tail_probability
+
+    n = 300
+    levels = np.linspace(5 / n, 1 - 5 / n, 99)
+    null = _null_suprema(np.full(n, 1 / n), levels)
+    sd = np.sqrt(levels * (1 - levels) / n)
+    found = []
+    for _ in range(600):
+        ranks = np.sort(rng.random((100, n)), axis=1)
+        curves = np.array([np.searchsorted(row, levels, side="right") for row in ranks]) / n
+        found.append(np.abs((curves - levels) / sd).max(1))
+    for probability in (2e-3, 5e-4, 2e-4):
+        statistic = float(np.quantile(np.concatenate(found), 1 - probability))
+        assert 0.6 < _exponential_tail(statistic, null) / probability < 2.5
+    assert tail_probability(statistic, null, 1.0) < 0.4 * probability

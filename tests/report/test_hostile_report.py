@@ -56,6 +56,7 @@ def hostile(tmp_path_factory):
     about["diagnosis"] = {
         "verdict": SCRIPT,
         "checks": [{"name": SCRIPT, "verdict": "trust", "reason": BREAKOUT, "p_value": SCRIPT}, SCRIPT, None],
+        "questions": [{"question": SCRIPT, "verdict": SCRIPT, "reason": BREAKOUT}, SCRIPT, None],
         "notes": [SCRIPT],
     }
     result.write_text(json.dumps(about))

@@ -151,6 +151,11 @@ def test_verdicts_come_from_the_worst_check(stages):
     assert make_headline(facts, (result("gibberish"),)).answer == "No"
     card = make_headline(facts, (result("trust", "trust", "do not trust", "with care"),))
     assert card.reasons[0].endswith("reason 2.") and len(card.reasons) == 3
+    asked = [{"question": "Is it?", "verdict": "do not trust", "reason": "gap 0.3", "decides": True}]
+    asked.append({"question": "Were costs as predicted?", "verdict": "do not trust", "reason": "no", "decides": False})
+    diagnosis = {"verdict": "do not trust", "checks": [], "questions": asked, "reasons": [], "notes": []}
+    card = make_headline(facts, (Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), diagnosis),))
+    assert card.reasons[0] == "Is it: gap 0.3." and not any("costs" in reason for reason in card.reasons)
     unchecked = Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), None)
     assert make_headline(facts, (unchecked,)).level != "yes"
 

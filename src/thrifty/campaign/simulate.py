@@ -12,6 +12,7 @@ import numpy.typing as npt
 from thrifty.campaign.settings import check_settings
 from thrifty.campaign.weighting import MAX_FAILED_MASS, limit_log_factor
 from thrifty.errors import CampaignError, warn
+from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
@@ -22,7 +23,6 @@ from thrifty.runner.snapshot import Snapshot
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit, make_time_limit
 from thrifty.store.table import Table, common_shape
-from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 

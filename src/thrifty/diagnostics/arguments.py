@@ -87,15 +87,24 @@ def check_count(value: Any, least: int, name: str) -> None:
         raise DataError(f"{name} must be a whole number >= {least}, got {value!r}", code="bad-setting")
 
 
-def evaluate_log_density(posterior: Any, theta: Array, x: npt.ArrayLike) -> Array:
-    """Evaluate the log density (n,) of the posterior at theta (n, p) and x."""
+def evaluate_log_density(posterior: Any, theta: Array, x: npt.ArrayLike, *, normalise: bool = True) -> Array:
+    """Evaluate the log density (n,) of the posterior at theta (n, p) and x.
+
+    Args:
+        posterior: With `log_prob(theta, x_o)`.
+        theta: Parameters (n, p).
+        x: The observation.
+        normalise: False where a constant does not matter: NLE and NRE take seconds to find it.
+    """
     if problem := _call_problem(posterior.log_prob, theta, x):
         raise DataError(
             f"the posterior's log_prob cannot be called as log_prob(theta, x_o): {problem}",
             code="bad-posterior",
             fix="wrap it: def log_prob(self, theta, x_o): ...",
         )
-    values = np.asarray(posterior.log_prob(theta, x), dtype=np.float64)
+    free = not normalise and not _call_problem(posterior.log_prob, theta, x, normalise=False)
+    found = posterior.log_prob(theta, x, normalise=False) if free else posterior.log_prob(theta, x)
+    values = np.asarray(found, dtype=np.float64)
     if values.shape != (len(theta),):
         raise DataError(
             f"the posterior's log_prob gives shape {values.shape} for {len(theta)} rows of theta",

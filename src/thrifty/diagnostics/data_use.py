@@ -13,7 +13,7 @@ statistic among many that are noise: it predicts f(u) from all of x, each run by
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value, jud
 from thrifty.metrics.ks import degrees_of_freedom
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
-from thrifty.weights import ecdf, normalise
+from thrifty.weights import ecdf, ess, normalise
 
 _MAX_COMPONENTS, _MAX_SQUARES = 8, 3  # of x, and of their squares: location and width may depend on either
 _RUNS_PER_TERM = 15.0  # effective runs per term of the regression, for reliable standard errors
@@ -68,7 +68,11 @@ class DataUse:
     @property
     def verdict(self) -> Trust:
         """The verdict: limits are shifts of an eighth and a quarter of a standard deviation, as for calibration."""
-        verdict = judge_effect(self.p_value, self.effect, small=0.125, large=0.25)
+        return self.judge(1)
+
+    def judge(self, tests: int) -> Trust:
+        """Return the verdict when this is one of several tests of the same question."""
+        verdict = judge_effect(self.p_value, self.effect, small=0.125, large=0.25, tests=tests)
         return "with care" if verdict == "trust" and self.ess < MIN_EFFECTIVE_RUNS else verdict
 
     @property
@@ -110,6 +114,7 @@ def data_use(
     rng = np.random.default_rng(seed)
     ranks = compute_ranks(replicates.theta[:, None, :], replicates.draws, rng) - 0.5
     responses = (np.sqrt(12.0) * ranks, np.sqrt(180.0) * (ranks**2 - 1 / 12))
+    replicates = _even_out(replicates)
     weights = normalise(replicates.log_weights)
     predictions = [_predict_responses(replicates, response, rng) for response in responses]
     terms = _terms(replicates)
@@ -119,6 +124,22 @@ def data_use(
     ]
     shares, p_values = np.moveaxis(np.array(found), -1, 0)
     return DataUse(replicates.names, shares, p_values, _most_correlated(replicates, ranks, weights), replicates.ess)
+
+
+def _even_out(replicates: Replicates) -> Replicates:
+    """Divide the weights by what x predicts of them.
+
+    Given x the ranks of a correct posterior are uniform, so any function of x may multiply the weights. Heavy weights
+    mostly belong to unusual x; without that part more runs count (110 of 300 became 160 in the tests).
+    """
+    log_weights = replicates.log_weights
+    if float(np.ptp(log_weights)) < _ROUNDING_SHARE:
+        return replicates
+    terms = _terms(replicates)
+    design = np.column_stack([np.ones(len(terms)), terms])
+    slopes = np.linalg.lstsq(design, log_weights, rcond=_ROUNDING_SHARE)[0]
+    evened = log_weights - design @ slopes
+    return replace(replicates, log_weights=evened) if ess(evened) > replicates.ess else replicates
 
 
 def _predict_responses(replicates: Replicates, response: Array, rng: np.random.Generator) -> Array:

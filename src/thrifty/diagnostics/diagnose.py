@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,99 +11,32 @@ from thrifty.diagnostics.arguments import check_count, check_posterior, check_si
 from thrifty.diagnostics.cost_check import MIN_TIMED_RUNS, cost_check
 from thrifty.diagnostics.coverage import coverage
 from thrifty.diagnostics.data_use import data_use
+from thrifty.diagnostics.diagnosis import Diagnosis
 from thrifty.diagnostics.local_c2st import local_c2st
 from thrifty.diagnostics.local_ess import find_prior, local_ess
 from thrifty.diagnostics.misspecification import misspecification
-from thrifty.diagnostics.predictive import predictive
-from thrifty.diagnostics.replicates import replicate
+from thrifty.diagnostics.pace import Pace
+from thrifty.diagnostics.predictive import MIN_EFFECTIVE_OUTPUTS, predictive
+from thrifty.diagnostics.replicates import Replicates, Unanswered, replicate
 from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
-from thrifty.diagnostics.verdict import Check, Trust, worst_verdict
+from thrifty.diagnostics.verdict import Check, NotMeasured
 from thrifty.diagnostics.weight_health import weight_health
-from thrifty.errors import DataError
+from thrifty.errors import DataError, InferenceError
 from thrifty.inference.checks import find_varying, read_observation
+from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Posterior
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 _PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior calls take seconds
 _DRAWS_PER_PAIR = 100
 _MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """The results of all checks.
-
-    Attributes:
-        checks: The finished checks; `diagnosis["sbc"]` gives one by name.
-        notes: What could not be checked, and why.
-
-    Example:
-        >>> print(Diagnosis((th.diagnostics.weight_health(np.zeros(500)),), ()))
-        verdict: trust
-          trust         weights           500 runs count as 500; the heaviest 1 % hold 1% of the weight
-    """
-
-    checks: tuple[Check, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def verdict(self) -> Trust:
-        """The least trusting verdict of all checks."""
-        return worst_verdict([check.verdict for check in self.checks])
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """The reasons against trust, worst first; empty when nothing was found."""
-        found = [check for check in self.checks if check.verdict != "trust"]
-        found.sort(key=lambda check: check.verdict != "do not trust")
-        return tuple(f"{check.name}: {check.reason}" for check in found)
-
-    def __getitem__(self, name: str) -> Any:
-        for check in self.checks:
-            if check.name == name:
-                return check
-        raise KeyError(f"no check {name!r}; there are {', '.join(check.name for check in self.checks)}")
-
-    def __iter__(self) -> Iterator[Check]:
-        return iter(self.checks)
-
-    def __str__(self) -> str:
-        lines = [f"verdict: {self.verdict}"]
-        lines += [f"  {check.verdict:<13} {check.name:<17} {check.reason}" for check in self.checks]
-        return "\n".join(lines + [f"  note: {note}" for note in self.notes])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return verdicts, reasons and p-values as plain values, for a report or a file."""
-        rows = [
-            {
-                "name": check.name,
-                "verdict": check.verdict,
-                "reason": check.reason,
-                "p_value": getattr(check, "p_value", None),
-            }
-            for check in self.checks
-        ]
-        return {"verdict": self.verdict, "reasons": list(self.reasons), "checks": rows, "notes": list(self.notes)}
-
-    def figures(self) -> dict[str, Figure]:
-        """Draw one matplotlib figure per check that has one: calibration, predictive, weights, cost."""
-        from thrifty import plots
-
-        drawn: dict[str, Figure] = {}
-        calibrations = [c for c in self.checks if c.name in ("sbc", "coverage", "tarp")]
-        if calibrations:
-            drawn["calibration"] = plots.calibration(*calibrations)  # type: ignore[arg-type]
-        single: dict[str, Callable[[Any], Figure]] = {
-            "predictive": plots.predictive,
-            "weights": plots.weights,
-            "cost_model": plots.cost_residuals,
-        }
-        drawn.update({c.name: single[c.name](c) for c in self.checks if c.name in single})
-        return drawn
+_MIN_PAIRS = 20  # fewer pairs say nothing
+_ONE_OBSERVATION = (
+    "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
+)
+TIME_LIMIT_SECONDS = 60.0
+_CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
 
 def diagnose(
@@ -117,6 +48,8 @@ def diagnose(
     prior: Any = None,
     cost: Any = None,
     fresh: Simulations | None = None,
+    time_limit: float | None = TIME_LIMIT_SECONDS,
+    progress: bool | None = None,
     seed: int = 0,
 ) -> Diagnosis:
     """Run the default checks at x_o and judge whether the posterior can be trusted.
@@ -130,10 +63,13 @@ def diagnose(
         prior: The prior, where neither posterior nor proposal has it.
         cost: The cost model, where the proposal has none.
         fresh: Runs at posterior draws, for the predictive check.
+        time_limit: Seconds. A posterior that takes long to sample is calibrated on as many held-out runs as fit into
+            it, and a note says how many were left out. None: no limit.
+        progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal only.
         seed: Seed of everything.
 
     Returns:
-        Figures, verdicts and reasons; `print` it, read `.verdict`, draw `.figures()`.
+        One answer per question, figures and reasons; `print` it, read `.verdict`, draw `.figures()`.
     """
     if hasattr(posterior, "posterior"):
         study, posterior = posterior, posterior.posterior
@@ -146,30 +82,89 @@ def diagnose(
             fix="th.diagnose(p, s, x_o)",
         )
     _check_inputs(posterior, simulations, x_o, held_out)
+    _check_time_limit(time_limit)
     check_count(seed, 0, "seed")
     notes: list[str] = []
     runs = select_held_out(posterior, simulations, held_out, notes)
     evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
-    replicates = replicate(posterior, runs, pairs=_PAIRS, draws=_DRAWS_PER_PAIR, density=evaluates, seed=seed)
-    checks: list[Check] = [sbc(replicates, seed=seed)]
-    if evaluates:
-        checks.append(coverage(replicates, seed=seed))
-    checks += [tarp(replicates, seed=seed), data_use(replicates, seed=seed)]
-    checks += [local_c2st(posterior, replicates, x_o, seed=seed), misspecification(simulations, x_o)]
+    pace = Pace(None if time_limit is None else _CALIBRATION_SHARE * time_limit, progress)
+    checks = _calibrate(posterior, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
+    checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
-    if supported:
-        checks.append(local_ess(posterior, simulations, x_o, prior=prior, seed=seed))
-    if supported or fresh is not None:
-        checks.append(predictive(posterior, simulations, x_o, prior=prior, fresh=fresh, seed=seed))
+    support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None
+    if support is not None:
+        checks.append(support)
+    if support is not None or fresh is not None:
+        seen = predictive(posterior, simulations, x_o, prior=prior, fresh=fresh, support=support, seed=seed)
+        if seen.ess >= MIN_EFFECTIVE_OUTPUTS or fresh is not None:
+            checks.append(seen)
+        else:
+            notes.append(
+                "predictive not checked: too few runs near the posterior; run its draws and pass them as fresh="
+            )
     checks.append(weight_health(simulations))
+    checks += _check_cost(cost, simulations, notes)
+    return Diagnosis(tuple(checks), tuple(notes))
+
+
+def _calibrate(
+    posterior: Any, runs: Simulations, x_o: Any, *, evaluates: bool, pace: Pace, seed: int, notes: list[str]
+) -> list[Check]:
+    """Measure calibration on held-out runs; say what was left out and where the posterior had no answer."""
+    if isinstance(posterior, WeightedPosterior):
+        return [NotMeasured(_ONE_OBSERVATION)]
+    try:
+        replicates = replicate(
+            posterior, runs, pairs=_PAIRS, draws=_DRAWS_PER_PAIR, density=evaluates, seed=seed, pace=pace
+        )
+    except InferenceError as error:
+        return [NotMeasured(f"not measured: {error.what}")]
+    if len(replicates) < _MIN_PAIRS:
+        return [NotMeasured(_describe_too_few(replicates))]
+    checks: list[Check] = [sbc(replicates, seed=seed)]
+    if replicates.density is not None:
+        checks.append(coverage(replicates, seed=seed))
+    elif evaluates:
+        notes.append("coverage not checked: its densities take longer than time_limit=")
+    checks += [tarp(replicates, seed=seed), data_use(replicates, seed=seed)]
+    checks.append(local_c2st(posterior, replicates, x_o, seed=seed))
+    if replicates.left_out:
+        asked = len(replicates) + replicates.unanswered
+        notes.append(
+            f"calibrated on {asked} of {asked + replicates.left_out} held-out runs: more did not fit into time_limit="
+        )
+    if replicates.unanswered:
+        checks.append(Unanswered.of(replicates))
+    return checks
+
+
+def _describe_too_few(replicates: Replicates) -> str:
+    if replicates.left_out:
+        return (
+            f"not measured: {len(replicates)} posterior calls took the whole time limit, {_MIN_PAIRS} are needed;"
+            " pass time_limit= with more seconds"
+        )
+    return f"not measured: no posterior at {replicates.unanswered} held-out outputs, one at {len(replicates)} of them"
+
+
+def _check_cost(cost: Any, simulations: Simulations, notes: list[str]) -> list[Check]:
+    """Check the cost model, where there is one and enough runs were timed."""
     cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
     if cost is None:
         notes.append("cost model not checked: pass cost=")
     elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < MIN_TIMED_RUNS:
         notes.append(f"cost model not checked: fewer than {MIN_TIMED_RUNS} runs have a measured cost")
     else:
-        checks.append(cost_check(cost, simulations))
-    return Diagnosis(tuple(checks), tuple(notes))
+        return [cost_check(cost, simulations)]
+    return []
+
+
+def _check_time_limit(time_limit: Any) -> None:
+    """Reject a time limit that is no positive number."""
+    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
+        raise DataError(
+            f"time_limit must be a number of seconds above 0, or None; got {time_limit!r}", code="bad-setting"
+        )
 
 
 def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: Simulations | None) -> None:

@@ -16,6 +16,7 @@ two sums are nearly one number counted twice.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +98,28 @@ class RankRegression:
         """Predict the responses (k, q), less their mean, at outputs (k, *event)."""
         table = _scaled_ranks(self.x, x.reshape(len(x), -1), self.log_weights)
         return (table - self.centre) @ self.slopes
+
+
+def encode_by_network(posterior: Any, x: Array) -> Array | None:
+    """Return the features (n, k) that the posterior's network sees of outputs (n, *event); None without a network.
+
+    A posterior may have its own `features(x)`; those of thrifty have a frame, and an embedding where one was asked for.
+    """
+    posterior = getattr(posterior, "members", (posterior,))[0]  # members of an ensemble have nearly the same
+    own, trained = getattr(posterior, "features", None), getattr(posterior, "trained", None)
+    if callable(own):
+        return np.asarray(own(x), dtype=np.float64).reshape(len(x), -1)
+    encode = getattr(getattr(trained, "frame", None), "encode_x", None)
+    if encode is None:
+        return None
+    encoded = encode(x)
+    embed = getattr(getattr(trained, "net", None), "embedding", None)
+    if getattr(trained, "embedding", None) is not None and embed is not None and not getattr(posterior, "sets", False):
+        import torch
+
+        with torch.no_grad():
+            encoded = embed(torch.from_numpy(encoded)).numpy()
+    return np.asarray(encoded, dtype=np.float64).reshape(len(x), -1)
 
 
 def cross_fit_predictions(x: Array, response: Array, log_weights: Array, rng: np.random.Generator) -> Array:

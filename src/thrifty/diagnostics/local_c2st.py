@@ -71,7 +71,11 @@ class LocalC2ST:
     @property
     def verdict(self) -> Trust:
         """The verdict: an effect of 0.05 is a local accuracy of about 0.55; 0.1, of about 0.6."""
-        return judge_effect(self.p_value, self.effect, small=0.05, large=0.1)
+        return self.judge(1)
+
+    def judge(self, tests: int) -> Trust:
+        """Return the verdict when this is one of several tests of the same question."""
+        return judge_effect(self.p_value, self.effect, small=0.05, large=0.1, tests=tests)
 
     @property
     def reason(self) -> str:

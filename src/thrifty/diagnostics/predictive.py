@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import check_posterior, check_simulations, choose_independent_runs, statistic_names
-from thrifty.diagnostics.local_ess import local_ess
+from thrifty.diagnostics.local_ess import LocalEss, local_ess
 from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
@@ -59,9 +59,13 @@ class Predictive:
     @property
     def verdict(self) -> Trust:
         """The verdict: a posterior that cannot produce x_o is wrong at x_o, or the model is."""
+        return self.judge(1)
+
+    def judge(self, tests: int) -> Trust:
+        """Return the verdict when this is one of several tests of the same question."""
         if self.ess < MIN_EFFECTIVE_OUTPUTS:
             return "with care"
-        if self.p_value >= CARE_P_VALUE:
+        if tests * self.p_value >= CARE_P_VALUE:
             return "trust"
         return "do not trust" if self.distance > FAR_RATIO else "with care"
 
@@ -83,6 +87,7 @@ def predictive(
     *,
     prior: Any = None,
     fresh: Simulations | None = None,
+    support: LocalEss | None = None,
     seed: int = 0,
 ) -> Predictive:
     """Compare x_o with outputs at posterior parameters, from the pool or from fresh runs.
@@ -93,6 +98,7 @@ def predictive(
         x_o: The observation.
         prior: As in `local_ess`.
         fresh: Runs at posterior draws, e.g. `th.simulate(simulator, th.Draws(theta=posterior.sample(...)))`.
+        support: What `local_ess` gave for the same arguments, where it is known already.
         seed: Seed of the draws that find the region.
     """
     check_posterior(posterior)
@@ -101,7 +107,8 @@ def predictive(
     pool = (simulations if fresh is None else fresh).valid()
     observed = read_observation(x_o, pool.pairs()[1].shape[1:]).ravel()
     if fresh is None:
-        tilted = local_ess(posterior, simulations, x_o, prior=prior, seed=seed).log_weights
+        support = support or local_ess(posterior, simulations, x_o, prior=prior, seed=seed)
+        tilted = support.log_weights
         if not (tilted > -np.inf).any():
             x = pool.pairs()[1][:: pool.m]
             return _without_support(x.reshape(len(x), -1), observed, pool.x_names)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import (
     as_columns,
@@ -25,10 +26,19 @@ from thrifty.diagnostics.arguments import (
     evaluate_log_density,
     parameter_names,
 )
-from thrifty.errors import DataError, ThriftyWarning
+from thrifty.diagnostics.pace import Pace
+from thrifty.diagnostics.verdict import Trust
+from thrifty.errors import DataError, InferenceError, ThriftyWarning
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import ess, normalise
+
+_Answers = dict[int, tuple[Array, Array | None] | None]  # row of an output -> draws and densities, None without any
+_OUTPUTS_PER_CALL = 100  # of a posterior that samples at many outputs in one call: progress is shown between calls
+
+_CARE_UNANSWERED_MASS = (
+    0.05  # share of prior mass without a posterior that is worth a word: as often as a 95 % region errs
+)
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,9 @@ class Replicates:
         density: Log posterior density of theta and of the draws, (n, 1 + l), or None.
         names: Parameter names.
         x_names: Names of the statistics, or empty.
+        unanswered: Outputs for which the posterior had no answer, such as too few neighbours; not among the n.
+        unanswered_mass: Their share of the prior mass of all outputs asked.
+        left_out: Outputs that were not asked, because the time was over.
     """
 
     theta: Array
@@ -52,6 +65,9 @@ class Replicates:
     density: Array | None = None
     names: tuple[str, ...] = ()
     x_names: tuple[str, ...] = ()
+    unanswered: int = 0
+    unanswered_mass: float = 0.0
+    left_out: int = 0
 
     @property
     def ess(self) -> float:
@@ -62,6 +78,40 @@ class Replicates:
         return len(self.theta)
 
 
+@dataclass(frozen=True)
+class Unanswered:
+    """Held-out outputs at which the posterior has no answer, such as too few neighbours for ABC.
+
+    Attributes:
+        count, asked: Outputs without an answer, and all that were asked.
+        mass: Their share of prior mass.
+        name: The check.
+    """
+
+    count: int
+    asked: int
+    mass: float
+    name: str = "unanswered"
+
+    @classmethod
+    def of(cls, replicates: Replicates) -> Unanswered:
+        """Count the outputs without an answer."""
+        return cls(replicates.unanswered, len(replicates) + replicates.unanswered, replicates.unanswered_mass)
+
+    @property
+    def verdict(self) -> Trust:
+        """The verdict: calibration is only known where there is a posterior."""
+        return "trust" if self.mass <= _CARE_UNANSWERED_MASS else "with care"
+
+    @property
+    def reason(self) -> str:
+        """One sentence with the numbers."""
+        return (
+            f"there is no posterior at {self.count} of {self.asked} held-out outputs ({self.mass:.1%} of prior mass):"
+            " too few runs near them; calibration holds for the others"
+        )
+
+
 def replicate(
     posterior: Posterior,
     simulations: Simulations,
@@ -70,6 +120,7 @@ def replicate(
     draws: int = 100,
     density: bool = True,
     seed: int = 0,
+    pace: Pace | None = None,
 ) -> Replicates:
     """Draw from the posterior at the outputs of held-out runs.
 
@@ -81,6 +132,10 @@ def replicate(
         draws: Posterior draws at each; 100 resolve coverage to 1 %.
         density: Whether to evaluate log densities too (needed by `coverage`).
         seed: Seed of the choice and of the draws.
+        pace: Shows progress and ends the work in time; without it all pairs are drawn in silence.
+
+    Raises:
+        InferenceError: too-few-runs, the posterior has an answer at none of the outputs.
     """
     check_posterior(posterior)
     check_simulations(simulations)
@@ -95,16 +150,29 @@ def replicate(
             code="too-few-runs",
             fix="keep some runs out of training, e.g. simulations[-500:]",
         )
-    chosen, log_weights = _choose_runs(log_weights, pairs, rng)
+    chosen, log_weights = choose_runs(log_weights, pairs, rng)
     theta, x = theta[chosen], x[chosen]
-    dim = theta.shape[1]
+    pace = pace or Pace()
     with warnings.catch_warnings():  # warnings about unusual outputs are expected here: their fit is what is measured
         warnings.simplefilter("ignore", ThriftyWarning)
-        samples = _draw_at_each(posterior, x, draws, rng)
-        check_draws(samples, x, draws, dim)
-        values = _densities(posterior, x, theta, samples) if density else None
-    tables = (freeze(theta), freeze(x), freeze(samples), freeze(log_weights))
-    return Replicates(*tables, values, parameter_names(simulations.names, dim), simulations.x_names)
+        answers = _ask(posterior, theta, x, draws=draws, density=density, rng=rng, pace=pace)
+    rows, found = _select_answered(answers)
+    samples = np.stack([drawn for drawn, _ in found])
+    check_draws(samples, x[rows], draws, theta.shape[1])
+    values = [each for _, each in found if each is not None]
+    asked = normalise(log_weights[sorted(answers)])
+    return Replicates(
+        freeze(theta[rows]),
+        freeze(x[rows]),
+        freeze(samples),
+        freeze(log_weights[rows]),
+        _check_densities(np.stack(values), x[rows]) if len(values) == len(found) else None,
+        parameter_names(simulations.names, theta.shape[1]),
+        simulations.x_names,
+        unanswered=len(answers) - len(found),
+        unanswered_mass=float(asked[[answers[i] is None for i in sorted(answers)]].sum()),
+        left_out=len(x) - len(answers),
+    )
 
 
 def as_replicates(
@@ -118,7 +186,7 @@ def as_replicates(
     return replicate(source, simulations, pairs=pairs, draws=draws, density=density, seed=seed)
 
 
-def _choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
+def choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tuple[np.ndarray, Array]:
     """Choose rows with probability min(1, c w), sum = pairs; return them and log(weight / probability)."""
     n = len(log_weights)
     if n <= pairs:
@@ -144,15 +212,69 @@ def _choose_runs(log_weights: Array, pairs: int, rng: np.random.Generator) -> tu
     return chosen, log_weights[chosen] - np.log(share[chosen])
 
 
-def _draw_at_each(posterior: Any, x: Array, draws: int, rng: np.random.Generator) -> Array:
+def _ask(
+    posterior: Any, theta: Array, x: Array, *, draws: int, density: bool, rng: np.random.Generator, pace: Pace
+) -> _Answers:
+    """Draw at outputs in random order until all are done or the time is over: row -> (draws, densities) or None.
+
+    A random order makes the rows that are done a random part of all. Where densities take most of the time and would
+    not be done in time, they are given up first.
+    """
     seeds = rng.integers(2**31, size=len(x)).tolist()
+    order = np.random.default_rng(seeds[0]).permutation(len(x))
+    batched = hasattr(posterior, "sample_batched")
+    blocks = np.array_split(order, max(1, round(len(order) / _OUTPUTS_PER_CALL))) if batched else order[:, None]
+    answers: _Answers = {}
+    with pace.begin(len(x)):
+        for block in blocks:
+            if answers and pace.is_over():
+                break
+            drawn = _draw_block(posterior, x[block], draws, [seeds[i] for i in block])
+            pace.note_draws()
+            for i, samples in zip(block.tolist(), drawn, strict=True):
+                if samples is None or not density or pace.gives_up_densities():
+                    answers[i] = None if samples is None else (samples, None)
+                    continue
+                values = _evaluate_densities(posterior, x[i], theta[i], samples)
+                answers[i] = None if values is None else (samples, values)
+                pace.note_densities()
+            pace.advance(len(answers))
+    return answers
+
+
+def _select_answered(answers: _Answers) -> tuple[npt.NDArray[np.intp], list[tuple[Array, Array | None]]]:
+    """Return rows and values of the outputs with an answer, in the order of their rows; there must be one."""
+    found = [(i, answer) for i, answer in sorted(answers.items()) if answer is not None]
+    if not found:
+        raise InferenceError(
+            f"the posterior has no answer at any of the {len(answers)} held-out outputs asked",
+            code="too-few-runs",
+            fix="add simulations, or accept more of them",
+        )
+    return np.array([i for i, _ in found], dtype=np.intp), [answer for _, answer in found]
+
+
+def _draw_block(posterior: Any, x: Array, draws: int, seeds: list[int]) -> list[Array | None]:
+    """Draw at each output (k, *event) of a block; None where the posterior has no answer."""
     if hasattr(posterior, "sample_batched"):
-        return np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64)
-    return np.stack([as_columns(posterior.sample(draws, x_i, seed=s), draws) for x_i, s in zip(x, seeds, strict=True)])
+        return list(np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64))
+    try:
+        return [as_columns(posterior.sample(draws, x[0], seed=seeds[0]), draws)]
+    except InferenceError:
+        return [None]
 
 
-def _densities(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array:
-    points = np.concatenate([theta[:, None, :], samples], axis=1)
-    density = np.stack([evaluate_log_density(posterior, p, x_i) for p, x_i in zip(points, x, strict=True)])
+def _evaluate_densities(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array | None:
+    """Evaluate log densities of theta (p,) and of the draws (l, p) at x, up to a constant: (1 + l,).
+
+    None where the posterior has none: too few accepted runs for a kernel density.
+    """
+    try:
+        return evaluate_log_density(posterior, np.concatenate([theta[None], samples]), x, normalise=False)
+    except InferenceError:
+        return None
+
+
+def _check_densities(density: Array, x: Array) -> Array:
     check_log_density(density, x)
     return freeze(density)

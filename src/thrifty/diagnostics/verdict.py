@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 Trust = Literal["trust", "with care", "do not trust"]
 VERDICTS: tuple[Trust, ...] = ("trust", "with care", "do not trust")
 
-# In a correct analysis a check falls below the first once in a hundred reports, below the second once in ten thousand.
+# A correct posterior fails a question below the first once in a hundred reports, below the second once in ten thousand.
 CARE_P_VALUE, ALARM_P_VALUE = 0.01, 1e-4
 
 
@@ -33,6 +34,24 @@ class Check(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NotMeasured:
+    """A check that could not be made: no reason for an alarm, and none for trust."""
+
+    reason: str
+    name: str = "calibration"
+    verdict: Trust = "with care"
+
+
+def judge_among(check: Check, tests: int) -> Trust:
+    """Return the verdict of a check that is one of several tests of the same question.
+
+    Its p-value counts times the number of tests, so that asking five tests raises no more false alarms than asking one.
+    """
+    judge = getattr(check, "judge", None)
+    return check.verdict if judge is None else judge(tests)
+
+
 def worst_verdict(verdicts: list[Trust]) -> Trust:
     """Return the least trusting of several verdicts.
 
@@ -43,13 +62,21 @@ def worst_verdict(verdicts: list[Trust]) -> Trust:
     return VERDICTS[max((VERDICTS.index(verdict) for verdict in verdicts), default=0)]
 
 
-def judge_effect(p_value: float, effect: float, *, small: float, large: float) -> Trust:
-    """Judge by a p-value and the size of the effect: with many runs a negligible effect must not raise an alarm."""
+def judge_effect(p_value: float, effect: float, *, small: float, large: float, tests: int = 1) -> Trust:
+    """Judge by a p-value and the size of the effect: with many runs a negligible effect must not raise an alarm.
+
+    Args:
+        p_value: Of "nothing is wrong".
+        effect: How much is wrong.
+        small: Effect below which nothing is said.
+        large: Effect above which the posterior is not trusted.
+        tests: How many tests ask the same question (Bonferroni).
+    """
     if not (np.isfinite(p_value) and np.isfinite(effect)):
         return "do not trust"  # an unknown result is no reason for trust
-    if p_value < ALARM_P_VALUE and effect > large:
+    if tests * p_value < ALARM_P_VALUE and effect > large:
         return "do not trust"
-    return "with care" if p_value < CARE_P_VALUE and effect > small else "trust"
+    return "with care" if tests * p_value < CARE_P_VALUE and effect > small else "trust"
 
 
 def format_p_value(p_value: float) -> str:

@@ -61,6 +61,8 @@ class WeightHealth:
         if self.failed_mass > CARE_FAILED_MASS:
             return f"{self.failed_mass:.1%} of prior mass failed: the posterior is conditional on finishing; {worth}"
         if self.ess < CARE_ESS:
+            if self.ess_fraction > 0.9:  # weights are not to blame
+                return f"{worth}: add runs"
             heaviest = f"the heaviest has {self.largest:.0%} of the weight"
             return f"{worth} ({heaviest}): use a gentler penalty or add prior runs"
         if self.pareto_k > MAX_PARETO_K:

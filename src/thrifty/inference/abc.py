@@ -10,12 +10,15 @@ w_i · hits_i / m. Distances between data sets compare all m at once. Which runs
     quantile   the smallest epsilon with  sum_{d_i <= epsilon} w_i >= q sum_i w_i:  a share q of the *prior* mass,
                so that it means the same whatever the proposal
     n_accept   the epsilon of the n-th nearest run: a count of runs, whatever their weights
+    (none)     1 % of the prior mass, but at least enough effective runs for a posterior: 7 sqrt(n) and 10 per statistic
+               with local regression (at most 0.6 n), 50 without
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +26,9 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
-from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov
+from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import read_observation, select_valid
+from thrifty.inference.checks import Reach, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
@@ -33,15 +36,20 @@ from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
+from thrifty.weights import ess
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
+# effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/abc.md)
+ROOT_FACTOR, RUNS_PER_STATISTIC, MAX_SHARE, PLAIN_RUNS = 7.0, 10.0, 0.6, 50.0
+REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a thousand are kept
+MIN_TABLE_ESS = 50.0  # effective runs of a table, of which 0.6 are accepted: 30, or the posterior sd is off by 13 %
 SUGGESTED_ACCEPTED = 100  # runs; the advice after an empty acceptance aims at them
 MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The rule that sets epsilon: exactly one of the three; 1 % of the prior mass when none is given.
+    """The rule that sets epsilon: one of the three; 1 % of the prior mass and enough runs when none is given.
 
     Example:
         >>> Tolerance(n_accept=2).choose_epsilon(np.array([3.0, 1.0, 2.0]), np.zeros(3))
@@ -56,8 +64,6 @@ class Tolerance:
         given = [name for name in ("epsilon", "quantile", "n_accept") if getattr(self, name) is not None]
         if len(given) > 1:
             raise ConfigError(f"{' and '.join(given)} were given; choose one", code="conflicting-settings")
-        if not given:
-            object.__setattr__(self, "quantile", DEFAULT_QUANTILE)
         if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
             raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="bad-setting")
         if self.quantile is not None and not 0 < self.quantile <= 1:
@@ -70,8 +76,18 @@ class Tolerance:
         if self.n_accept is not None and (self.n_accept != int(self.n_accept) or self.n_accept < 1):
             raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="bad-setting")
 
-    def choose_epsilon(self, distance: Array, log_weights: Array) -> float:
+    @property
+    def is_default(self) -> bool:
+        """Whether no rule was given."""
+        return self.epsilon is None and self.quantile is None and self.n_accept is None
+
+    def choose_epsilon(self, distance: Array, log_weights: Array, least: float = 0.0) -> float:
         """Compute epsilon for these distances (n,) and log weights (n,).
+
+        Args:
+            distance: Of every pair from x_o (n,).
+            log_weights: Of every pair (n,).
+            least: Effective pairs to accept at least, where no rule was given.
 
         Raises:
             InferenceError: too-few-runs, no run lies within a fixed epsilon.
@@ -80,6 +96,9 @@ class Tolerance:
         if self.epsilon is not None:
             self._check_any_accepted(distance, self.epsilon)
             return self.epsilon
+        if self.is_default:
+            share = weighted_quantile(distance, log_weights, DEFAULT_QUANTILE)
+            return max(share, _epsilon_of_size(distance, log_weights, least))
         if self.n_accept is None:
             return weighted_quantile(distance, log_weights, self.quantile or DEFAULT_QUANTILE)
         if self.n_accept > len(distance):
@@ -122,6 +141,33 @@ def weighted_quantile(values: Array, log_weights: Array, q: float) -> float:
         count = min(n, 4 * count)
 
 
+def _epsilon_of_size(distance: Array, log_weights: Array, least: float) -> float:
+    """Find the smallest epsilon within which the weights count as at least so many, or the largest distance."""
+    order = np.argsort(distance, kind="stable")
+    weights = np.exp(log_weights[order] - log_weights.max())
+    total, square = np.cumsum(weights), np.cumsum(np.square(weights))
+    enough = np.flatnonzero(np.square(total) >= least * (1 - 1e-12) * square)
+    enough = enough[total[enough] > 0]
+    return float(distance[order[enough[0] if len(enough) else -1]])
+
+
+def choose_accepted(effective: float, statistics: int | None) -> float:
+    """Choose how many effective runs the default accepts of a table that counts as `effective` runs.
+
+    Args:
+        effective: Effective runs of the table.
+        statistics: Number of statistics of a local regression, or None without one.
+
+    Example:
+        >>> [round(choose_accepted(n, 2)) for n in (80, 1_000, 20_000)], choose_accepted(1_000, None)
+        ([48, 221, 990], 50.0)
+    """
+    if statistics is None:
+        return min(PLAIN_RUNS, MAX_SHARE * effective)
+    wanted = max(ROOT_FACTOR * np.sqrt(effective), RUNS_PER_STATISTIC * (statistics + 1))
+    return float(min(wanted, MAX_SHARE * effective))
+
+
 def _round_up(value: float) -> str:
     """Format with three significant digits, never below the value."""
     if value == 0 or not np.isfinite(value):
@@ -137,10 +183,11 @@ class ABC:
     Args:
         prior: Gives the bounds that regression adjustment and densities respect; free without it.
         epsilon: Accept distances up to this.
-        quantile: Accept this share of *prior mass* (the default, 0.01).
-        n_accept: Accept this many nearest runs.
+        quantile: Accept this share of *prior mass*.
+        n_accept: Accept this many nearest runs. With none of the three: 1 % of prior mass and enough for a posterior.
         distance: `Euclidean()` by default; `Mahalanobis()`, `Energy()`, `MMD()`, `Wasserstein()` or a callable.
-        adjust: "none", "linear" (weighted regression) or "local" (with an Epanechnikov kernel).
+        adjust: "none", "linear" (weighted regression), "local" (with an Epanechnikov kernel), or "auto" (local where
+            the accepted runs are enough for it). Left out: "auto" where the tolerance is left out too, else "none".
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -156,16 +203,19 @@ class ABC:
     quantile: float | None = None
     n_accept: int | None = None
     distance: Distance | Callable[[Array, Array], npt.ArrayLike] | None = None
-    adjust: Adjust = "none"
+    adjust: Adjust = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         if self.prior is not None:
             object.__setattr__(self, "prior", as_prior(self.prior))
+        distance = as_distance(self.distance)
+        if self.adjust is None:
+            automatic = self.tolerance.is_default and not distance.datasets
+            object.__setattr__(self, "adjust", "auto" if automatic else "none")
         if self.adjust not in ADJUSTMENTS:
             raise ConfigError(
                 f"adjust must be one of {', '.join(ADJUSTMENTS)}; got {self.adjust!r}", code="bad-setting"
             )
-        distance = as_distance(self.distance)
         if self.adjust != "none" and distance.datasets:
             raise ConfigError(
                 f"adjust={self.adjust!r} regresses on statistics; {type(distance).__name__} compares raw data sets",
@@ -181,14 +231,34 @@ class ABC:
         return Tolerance(self.epsilon, self.quantile, self.n_accept)
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> ABCPosterior:
-        """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect."""
+        """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect.
+
+        Raises:
+            InferenceError: too-few-runs, the table is too small for any posterior by the default tolerance.
+        """
         valid = select_valid(simulations, self.prior)
+        if self.tolerance.is_default:
+            _check_table_size(valid)
         distance = as_distance(self.distance)
         x, log_weights = _make_table(valid, distance)
         low, high = (np.full(valid.dim, e) for e in (-np.inf, np.inf)) if self.prior is None else self.prior.bounds
         box, names = BoxTransform(low, high), valid.names or (() if self.prior is None else self.prior.names)
         distance = distance.fit(x, log_weights)
         return ABCPosterior(valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names)
+
+
+def _check_table_size(valid: Simulations) -> None:
+    """Refuse a table from which no tolerance gives a posterior."""
+    size = ess(valid.log_weights)
+    if size >= MIN_TABLE_ESS:
+        return
+    needed = int(np.ceil(MIN_TABLE_ESS * len(valid) / size))
+    raise InferenceError(
+        f"{len(valid)} runs count as {size:.0f}; ABC needs {MIN_TABLE_ESS:.0f} effective runs for a posterior",
+        code="too-few-runs",
+        why="so few accepted runs give an interval, but not a posterior",
+        fix=f"run about {needed} in all, or choose yourself what is near enough: epsilon=, quantile= or n_accept=",
+    )
 
 
 def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
@@ -226,6 +296,26 @@ class ABCPosterior:
         """Pairs per parameter."""
         return len(self.x) // len(self.theta)
 
+    @cached_property
+    def _least_accepted(self) -> float:
+        """Effective pairs that the default tolerance accepts at least."""
+        size = ess(self.log_weights)
+        if self.adjust == "none":
+            return self.m * choose_accepted(size, None)
+        statistics = self.x.shape[1]
+        wanted = choose_accepted(size, statistics)
+        regress = self.adjust != "auto" or has_enough_runs(wanted, statistics)
+        return self.m * (wanted if regress else choose_accepted(size, None))
+
+    @cached_property
+    def _reach(self) -> Reach:
+        """Where the simulations lie: the range of all of them, distances of some."""
+        rows = np.arange(len(self.x))
+        if len(rows) > REACH_PAIRS:
+            rows = np.random.default_rng(0).choice(len(rows), REACH_PAIRS, replace=False)
+        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m])
+        return replace(reach, n=len(self.x), low=freeze(self.x.min(0)), high=freeze(self.x.max(0)))
+
     def distances(self, x_o: npt.ArrayLike) -> Array:
         """Compute the distance of every pair (n·m,) from the observation."""
         return self.distance(self.x, self._read_observation(x_o))
@@ -240,23 +330,27 @@ class ABCPosterior:
         observation = self._read_observation(x_o)
         distance = self.distance(self.x, observation)
         log_weights = self.log_weights if self.m == 1 else np.repeat(self.log_weights, self.m)
-        epsilon = self.tolerance.choose_epsilon(distance, log_weights)
+        epsilon = self.tolerance.choose_epsilon(distance, log_weights, self._least_accepted)
         keep = np.flatnonzero(distance <= epsilon)
         kept_weights, run = log_weights[keep], keep // self.m
-        if self.adjust == "local":
+        adjust, widen = self.adjust, False
+        if adjust == "auto":
+            widen = has_enough_runs(ess(kept_weights) / self.m, self.x.shape[1])
+            adjust = "local" if widen else "none"
+        if adjust == "local":
             kept_weights = kept_weights + epanechnikov(distance[keep], epsilon)
             inside = np.isfinite(kept_weights)
             keep, kept_weights, run = keep[inside], kept_weights[inside], run[inside]
         theta = self.theta[run]
-        if self.adjust != "none":
-            theta = adjust_parameters(theta, self.x[keep] - observation, kept_weights, self.box)
+        if adjust != "none":
+            theta = adjust_parameters(theta, self.x[keep] - observation, kept_weights, self.box, widen=widen)
         elif self.m > 1:  # hits of one parameter are one draw with their summed weight
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
         result = WeightedPosterior(
             theta, kept_weights, observation, self.box.low, self.box.high, self.names, epsilon, run
         )
-        self._warn_if_poor(result, distance)
+        self._warn_if_poor(result)
         return result
 
     def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
@@ -280,15 +374,10 @@ class ABCPosterior:
             )
         return values
 
-    def _warn_if_poor(self, result: WeightedPosterior, distance: Array) -> None:
-        if not self.distance.datasets:
-            outside = (result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))
-            if outside.any():
-                warn(
-                    f"[far-observation] observation lies outside all {len(self.x):,} simulations in {outside.sum()} of"
-                    f" {len(outside)} statistics (nearest distance {distance.min():.3g}): the model may be wrong",
-                    stacklevel=4,
-                )
+    def _warn_if_poor(self, result: WeightedPosterior) -> None:
+        beyond = not self.distance.datasets and ((result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))).any()
+        if beyond and (message := self._reach.describe_far(result.x_o)):
+            warn(message, stacklevel=4)
         if result.ess < MIN_ACCEPTED_ESS:
             warn(
                 f"[few-effective-runs] only {result.ess:.0f} effective runs were accepted at"

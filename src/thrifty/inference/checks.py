@@ -254,9 +254,11 @@ class Reach:
             if len(outside)
             else f"between the {self.n} simulations"
         )
+        alone = ": the model may be wrong, and the posterior extrapolates"  # both far beyond the range and alone there
         return (
             f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd (99 % of the simulations"
-            f" have a neighbour within {self.spacing:.3g} sd): the model may be wrong, and the posterior extrapolates"
+            f" have a neighbour within {self.spacing:.3g} sd)"
+            + (alone if nearest > MAX_SPACINGS * self.spacing else ": the posterior extrapolates")
         )
 
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
 from thrifty.priors import Uniform
-from thrifty.tables.draws import Draws
+from thrifty.proposals.draws import Draws
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Output, Prior, as_rows, freeze
 

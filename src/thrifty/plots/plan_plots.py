@@ -8,7 +8,7 @@ import numpy as np
 
 from thrifty.plots import style
 from thrifty.plots.style import COLOURS, GREY
-from thrifty.tables.draws import Proposal
+from thrifty.proposals.draws import Proposal
 from thrifty.types import Array
 
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from thrifty.errors import PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
+from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import (
     Normaliser,
     add_inside,
@@ -23,7 +24,6 @@ from thrifty.proposals.reference import (
     evaluate_cost,
     log_mean_exp,
 )
-from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, set_fields
 
 CANDIDATES_PER_STREAM = 65_536  # amortises the set-up of a random stream, and half a megabyte stays in cache

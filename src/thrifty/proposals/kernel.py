@@ -23,8 +23,8 @@ import numpy.typing as npt
 from thrifty.errors import PenaltyError
 from thrifty.penalties import penalty_to_dict
 from thrifty.priors.prior_dict import prior_to_dict
+from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import cost_to_dict, evaluate_cost
-from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
 from thrifty.weights import covariance, normalise, resample_indices
 

@@ -14,8 +14,8 @@ from thrifty.errors import PenaltyError, WeightError
 from thrifty.penalties import Balance, as_penalty, check_shares
 from thrifty.priors import as_prior
 from thrifty.proposals.cost_aware import CostAware, Penalised
+from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import as_count, draw_enough_reference_costs
-from thrifty.tables.draws import Draws
 from thrifty.types import Array, Cost, Penalty, Prior, set_fields
 
 

@@ -72,11 +72,11 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
     places = {name: place for place, name in enumerate(_SUPPORT)}
     ordered = sorted(result.checks, key=lambda check: places.get(str(check.get("name")), len(places)))
-    for check in ordered:
-        level = check.get("verdict")
+    for row in result.questions or ordered:
+        level = row.get("verdict")
         trust: Trust = level if level in VERDICTS else "do not trust"  # an unreadable verdict gives no trust
-        name = _NAMES.get(str(check.get("name")), clean(check.get("name", "check"), 40))
-        found.append((trust, f"{name}: {clean(check.get('reason', 'no reason given'), 300)}."))
+        name = _NAMES.get(str(row.get("name")), clean(row.get("question", row.get("name", "check")), 60))
+        found.append((trust, f"{name.rstrip('?')}: {clean(row.get('reason', 'no reason given'), 300)}."))
     if not ordered:
         found.append(("with care", "No check of the posterior was made: diagnose it before using it."))
     if facts.simulations is not None and not any(check.get("name") == "weights" for check in ordered):

@@ -80,6 +80,13 @@ class Result:
         return [check for check in (self.diagnosis or {}).get("checks") or [] if isinstance(check, dict)]
 
     @property
+    def questions(self) -> list[dict[str, Any]]:
+        """The answers of the diagnosis that count for its verdict; empty where it was made by an earlier version."""
+        rows = (self.diagnosis or {}).get("questions")
+        rows = rows if isinstance(rows, list) else []
+        return [row for row in rows if isinstance(row, dict) and row.get("decides", True)]
+
+    @property
     def notes(self) -> list[str]:
         """The notes of the diagnosis."""
         return [str(note) for note in (self.diagnosis or {}).get("notes") or []]

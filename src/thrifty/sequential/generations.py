@@ -24,12 +24,12 @@ from thrifty.campaign.planner import Planner
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, DataError
+from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
 from thrifty.store.validate import Block
-from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
 
 MAX_RELATIVE_DIFFERENCE = (

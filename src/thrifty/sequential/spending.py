@@ -23,9 +23,9 @@ from thrifty.campaign.budget import Budget
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.simulate import simulate
 from thrifty.errors import ConfigError, CostError
+from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.task import CostKind, Engine, Outcome, Report
-from thrifty.tables.draws import Draws
 from thrifty.tables.simulations import Simulations
 
 ALL_RUNS = 2**31  # as many runs as are left

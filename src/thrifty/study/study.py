@@ -12,6 +12,7 @@ import re
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, ThriftyWarning
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
@@ -59,7 +60,8 @@ class Study:
         >>> study = th.Study(th.ABC(th.Normal(0, 1)).fit(sims), sims, np.array([1.0]), method="abc")
         >>> print(study)
         abc at x_o of 1 value: 5,000 runs count as 5,000
-          mu  0.4... (90 %: -0.3... to 1.6...)
+          rests on 4... accepted runs (4... effective)
+          mu  0.4... (90 %: -0... to 1.6...)
     """
 
     posterior: Posterior
@@ -151,9 +153,19 @@ class Study:
             f" {len(sims):,} runs count as {effective:,.0f}"
         )
 
+    def _accepted_line(self) -> list[str]:
+        """Say how many accepted runs the answer of an ABC method rests on; nothing for other methods."""
+        accepted = getattr(self.posterior, "accepted", None)
+        with warnings.catch_warnings():  # said when the draws were made
+            warnings.simplefilter("ignore", ThriftyWarning)
+            found: Any = self.posterior if accepted is None else accepted(self.x_o)
+        if getattr(found, "epsilon", None) is None:
+            return []
+        return [f"  rests on {len(np.unique(found.index)):,} accepted runs ({found.ess:,.0f} effective)"]
+
     def __str__(self) -> str:
         width = max(len(name) for name in self.names)
-        lines = [self._head()]
+        lines = [self._head(), *self._accepted_line()]
         lines += [f"  {name:<{width}}  {m:.4g} (90 %: {a:.4g} to {b:.4g})" for name, m, a, b in self.summary()]
         return "\n".join(lines + _generation_lines(self.generations, self.stopped))
 
@@ -169,7 +181,8 @@ class Study:
         verdict = f"<p>checks: {escape(self.diagnosis.verdict)}</p>" if "diagnosis" in self.__dict__ else ""
         where = f"<p>runs: <code>{escape(str(self.campaign.folder))}</code></p>" if self.campaign else ""
         head = "<tr><th>parameter</th><th>median</th><th>90 % interval</th></tr>"
-        return f"<p>{escape(self._head())}</p><table>{head}{body}</table>{verdict}{where}"
+        lead = "; ".join([self._head(), *(line.strip() for line in self._accepted_line())])
+        return f"<p>{escape(lead)}</p><table>{head}{body}</table>{verdict}{where}"
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:

@@ -1,1 +1,1 @@
-"""Frozen tables that pass between the parts: draws with weights, simulations with draws, and their files."""
+"""The frozen table that inference sees: simulations with their draws and weights, and its files."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
+from thrifty.tables.saved_proposal import describe_proposal
 from thrifty.types import Array
 
 PathLike = str | os.PathLike[str]
@@ -38,6 +39,7 @@ class Columns:
     names: tuple[str, ...] = ()
     x_names: tuple[str, ...] = ()
     unit: str = "s"
+    proposal: Any = None  # the weighting itself; as plain numbers where it is read from a file
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -71,8 +73,13 @@ class Columns:
         own = (self.log_weights, self.cost, self.status, self.index)
         return columns | {name: np.asarray(values) for name, values in zip(OWN_COLUMNS, own, strict=True)}
 
+    def describe_proposal(self) -> dict[str, Any] | None:
+        """Return the proposal as numbers, where it has them."""
+        weights = np.zeros(len(self.theta)) if self.log_weights is None else self.log_weights
+        return describe_proposal(self.proposal, self.theta, weights)
+
     def describe(self) -> dict[str, Any]:
-        """Return names, shape, m and unit: what flat columns lose."""
+        """Return names, shape, m, unit and the proposal as numbers: what flat columns lose."""
         return {
             "format": FORMAT,
             "theta": list(self.parameter_names),
@@ -82,6 +89,7 @@ class Columns:
             "event": list(self.x.shape[1:]),
             "m": self.m,
             "unit": self.unit,
+            "proposal": self.describe_proposal(),
         }
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from thrifty.errors import DataError
 from thrifty.tables.columns import PER_RUN, Columns, PathLike, as_path, check_target
+from thrifty.tables.saved_proposal import MAX_RECIPE_CHARACTERS
 
 
 def to_npz(columns: Columns, path: PathLike) -> None:
@@ -47,6 +48,7 @@ def from_npz(path: PathLike) -> Columns:
         names=tuple(about.get("names", ())),
         x_names=tuple(about.get("x_names", ())),
         unit=str(about.get("unit", "s")),
+        proposal=about.get("proposal"),
     )
 
 
@@ -70,7 +72,12 @@ def _read_arrays(path: PathLike) -> dict[str, Any]:
 
 def _read_description(data: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        about = json.loads(str(data["about"])) if "about" in data else {}
-    except ValueError:
+        text = str(data["about"]) if "about" in data else "{}"
+        if len(text) > MAX_RECIPE_CHARACTERS:
+            raise DataError(f"a description of {len(text):,} characters is not one that thrifty wrote", code="bad-file")
+        about = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, DataError):
+            raise
         about = {}
     return about if isinstance(about, dict) else {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ _ATTRIBUTES = {"theta", "x", "event", "m", "names", "x_names", "unit"}
 
 
 def to_pandas(columns: Columns) -> pandas.DataFrame:
-    """Make a flat DataFrame; names, shape, m and unit in `frame.attrs["thrifty"]`."""
+    """Make a flat DataFrame; names, shape, m, unit and the proposal in `frame.attrs["thrifty"]`."""
     flat = columns.flatten()
     frame = import_extra("pandas", "arviz").DataFrame(flat | {"status": flat["status"].astype(str)})
     frame.attrs["thrifty"] = columns.describe()
@@ -56,6 +57,7 @@ def from_pandas(frame: pandas.DataFrame) -> Columns:
         names=tuple(about["names"]),
         x_names=tuple(about["x_names"]),
         unit=str(about["unit"]),
+        proposal=about.get("proposal"),
     )
 
 
@@ -103,11 +105,14 @@ def to_arviz(pairs: Columns) -> arviz.InferenceData:
     """Make prior draws (`prior`), their outputs (`prior_predictive`) and log weights (`sample_stats_prior`) for ArviZ.
 
     One chain. `log_weight` is normalised (its exponentials sum to one), so that
-    `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`.
+    `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an attribute
+    `thrifty_proposal`, as JSON.
     """
     with np.errstate(divide="ignore"):
         stats = {"log_weight": np.log(_normalise(pairs))[None]}
+    about = pairs.describe_proposal()
     return import_extra("arviz", "arviz").from_dict(
+        attrs={} if about is None else {"thrifty_proposal": json.dumps(about)},
         prior={name: column[None] for name, column in zip(pairs.parameter_names, pairs.theta.T, strict=True)},
         prior_predictive={"x": pairs.x[None]},
         sample_stats_prior=stats,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from thrifty.errors import DataError, WeightError
 from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
 from thrifty.tables.columns import PER_RUN, Columns
+from thrifty.tables.saved_proposal import check_agreement, restore_proposal
 from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze, set_fields
 from thrifty.weights import as_log_weights, mass_of, to_log_weights
 
@@ -123,6 +124,16 @@ class Simulations(Columns):
         return cls._from_columns(Columns(**columns), weights=weights, proposal=proposal)
 
     @classmethod
+    def _from_file(cls, columns: Columns, *, proposal: Weighting | None = None, prior: Any = None) -> Self:
+        """Make a table of columns with weights, and of the proposal given or written beside them."""
+        table = cls._from_columns(replace(columns, proposal=None))
+        if proposal is None:
+            restored = restore_proposal(columns.proposal, table.theta, table.log_weights, prior)
+            return replace(table, proposal=restored)
+        check_agreement(table.theta, table.log_weights, proposal)
+        return replace(table, proposal=proposal)
+
+    @classmethod
     def _from_columns(
         cls, columns: Columns, *, weights: npt.ArrayLike | None = None, proposal: Weighting | None = None
     ) -> Self:
@@ -138,8 +149,8 @@ class Simulations(Columns):
             log_weights = to_log_weights(weights)
         if proposal is not None:
             log_weights = proposal.log_weight(theta)
-        fields: dict[str, Any] = {**vars(columns), "theta": theta, "log_weights": log_weights}
-        return cls(**fields, proposal=proposal)
+        fields: dict[str, Any] = {**vars(columns), "theta": theta, "log_weights": log_weights, "proposal": proposal}
+        return cls(**fields)
 
     @classmethod
     def from_csv(
@@ -178,25 +189,33 @@ class Simulations(Columns):
         *,
         weights: npt.ArrayLike | None = None,
         proposal: Weighting | None = None,
+        prior: Any = None,
     ) -> Self:
         """Read `theta` and `x` (and `log_weights`, `cost`, `status`, `index` where present) from an npz file.
 
         Args:
-            path: Written by `to_npz`, or by anyone with those names; never unpickled.
+            path: Written by `to_npz`, or by anyone with those names; never unpickled. The proposal comes with it.
             weights: Linear weights, where the file has none.
-            proposal: A known proposal to compute them from, where the file has none.
+            proposal: A known proposal to compute them from, where the file has none; or the one that made the table,
+                where it could not be written (its cost is a Python function). It must give the weights in the file.
+            prior: The prior, where the file could not hold it: one that is not thrifty's own.
         """
-        return cls._from_columns(npz_io.from_npz(path), weights=weights, proposal=proposal)
+        columns = npz_io.from_npz(path)
+        if columns.log_weights is not None and weights is None:
+            return cls._from_file(columns, proposal=proposal, prior=prior)
+        return cls._from_columns(replace(columns, proposal=None), weights=weights, proposal=proposal)
 
     @classmethod
-    def from_pandas(cls, frame: pandas.DataFrame) -> Self:
-        """Read the table that `to_pandas` wrote, bit for bit."""
-        return cls._from_columns(pandas_io.from_pandas(frame))
+    def from_pandas(cls, frame: pandas.DataFrame, *, proposal: Weighting | None = None, prior: Any = None) -> Self:
+        """Read the table that `to_pandas` wrote, bit for bit; `proposal` and `prior` as in `from_npz`."""
+        return cls._from_file(pandas_io.from_pandas(frame), proposal=proposal, prior=prior)
 
     @classmethod
-    def from_parquet(cls, path: str | os.PathLike[str]) -> Self:
-        """Read the table that `to_parquet` wrote, bit for bit."""
-        return cls._from_columns(pandas_io.from_parquet(path))
+    def from_parquet(
+        cls, path: str | os.PathLike[str], *, proposal: Weighting | None = None, prior: Any = None
+    ) -> Self:
+        """Read the table that `to_parquet` wrote, bit for bit; `proposal` and `prior` as in `from_npz`."""
+        return cls._from_file(pandas_io.from_parquet(path), proposal=proposal, prior=prior)
 
     def __len__(self) -> int:
         return len(self.theta)
@@ -247,7 +266,7 @@ class Simulations(Columns):
         csv_io.to_csv(self, path)
 
     def to_npz(self, path: str | os.PathLike[str]) -> None:
-        """Write plain arrays, without pickle."""
+        """Write plain arrays, without pickle, and the proposal as plain numbers where it has them."""
         npz_io.to_npz(self, path)
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -286,7 +305,7 @@ class Simulations(Columns):
 
     def _to_pairs(self) -> Columns:
         theta, x, log_weights = self.pairs()
-        return Columns(theta, x, log_weights, names=self.names)
+        return Columns(theta, x, log_weights, names=self.names, proposal=self.proposal)
 
 
 def require_valid(simulations: Simulations) -> Simulations:
