@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from thrifty.errors import ConfigError
 from thrifty.inference.neural.embeddings import ACTIVATIONS, build_mlp
 from thrifty.inference.neural.head_start import Shift
-from thrifty.inference.neural.recipes import MAF, NSF, Classifier, MixtureDensity, is_recipe
+from thrifty.inference.neural.members import MembersNet
+from thrifty.inference.neural.recipes import MAF, NSF, AutoregressiveMixture, Classifier, MixtureDensity, is_recipe
 from thrifty.types import Array
 
 ROWS_PER_EVALUATION = 20_000  # bounds memory, still large enough to be fast
@@ -173,6 +174,11 @@ class DensityNet(nn.Module):
         self.density, self.embedding = density, embedding or nn.Identity()
         self.shift: Shift | None = None
 
+    @property
+    def members(self) -> int:
+        """How many densities learn side by side."""
+        return self.density.members if isinstance(self.density, MembersNet) else 1
+
     def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b,); a condition that is one row repeated is embedded once."""
         repeated = len(c) > 1 and c.stride(0) == 0
@@ -184,13 +190,27 @@ class DensityNet(nn.Module):
         return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
 
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
-        """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
+        """Log density (members, b, k) of k points y (b, k, p) under each row of c (b, ...), for each member.
+
+        Without the log width of the shift, which is the same for all points of a row.
+        """
         b, k, p = y.shape
-        context = self.embedding(c).repeat_interleave(k, 0)
-        if self.shift is not None:  # its log width is the same for all atoms of a row and cancels in every use of them
+        context = self.embedding(c)
+        if self.shift is not None:
             place, log_width = self.shift(c)
             y = (y - place[:, None]) / log_width.exp()[:, None]
-        return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
+        context = context.repeat_interleave(k, 0) if k > 1 else context
+        return self._log_prob_members(y.reshape(b * k, p), context).unflatten(1, (b, k))
+
+    def log_prob_members(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (members, b) of each member: what is maximised, so that each learns by itself."""
+        value = self.log_prob_atoms(y[:, None], c)[..., 0]
+        return value if self.shift is None else value - self.shift(c)[1].sum(-1)
+
+    def _log_prob_members(self, y: Tensor, context: Tensor) -> Tensor:
+        if isinstance(self.density, MembersNet):
+            return self.density.log_prob_members(y, context)
+        return self.density.log_prob(y, context)[None]  # type: ignore[operator]
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
         """N draws given one row c (1, ...)."""
@@ -252,6 +272,8 @@ def build_density(
     features = y.shape[1]
     if isinstance(network, NSF | MAF):
         return DensityNet(FlowNet(network, features, context), embedding)
+    if isinstance(network, AutoregressiveMixture):
+        return DensityNet(MembersNet(network, features, context), embedding)
     if isinstance(network, MixtureDensity):
         return DensityNet(MixtureNet(network, features, context), embedding)
     if isinstance(network, nn.Module) and hasattr(network, "loss") and hasattr(network, "sample"):

@@ -60,4 +60,4 @@ class NLE(LikelihoodMethod):
 
     @staticmethod
     def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-        return -net.log_prob(rows[0], rows[1])
+        return -net.log_prob_members(rows[0], rows[1])

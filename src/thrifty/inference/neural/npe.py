@@ -25,7 +25,13 @@ from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare
 from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
+from thrifty.inference.neural.training_settings import (
+    Training,
+    assign_folds,
+    fingerprint_held_out,
+    mark_held_out,
+    require_neural,
+)
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -108,8 +114,9 @@ class NPE:
             embedding, context = build_embedding(self.embedding, frame.inputs)
             net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
         net.shift = shift
+        apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
-        curve = train(net, loss, table=Table(tensors, weights, validates), settings=self.training, seed=second)
+        curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=self.training, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
         trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
@@ -159,7 +166,7 @@ def _make_tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[
 
 
 def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    return -net.log_prob(rows[0], rows[1])
+    return -net.log_prob_members(rows[0], rows[1])
 
 
 def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
@@ -168,7 +175,7 @@ def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> t
 
     m = rows[1].shape[1]
     size = int(torch.randint(1, m + 1, (1,), generator=g))
-    return -net.log_prob(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
+    return -net.log_prob_members(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
 
 
 def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
@@ -180,4 +187,4 @@ def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -
     theta, x, log_prior = rows
     which = choose_contrasts(len(theta), ATOMS_PER_PAIR, g)
     scores = net.log_prob_atoms(theta[which], x) - log_prior[which]
-    return torch.logsumexp(scores, 1) - scores[:, 0]
+    return torch.logsumexp(scores, -1) - scores[..., 0]

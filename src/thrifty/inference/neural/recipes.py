@@ -34,7 +34,7 @@ class _Recipe:
                     f"{type(self).__name__}: activation {value!r} is not one of {', '.join(ACTIVATIONS)}",
                     code="bad-setting",
                 )
-            if label not in ("activation", "unconstrained") and not _is_size(value):
+            if label not in ("activation", "unconstrained", "affine") and not _is_size(value):
                 raise ConfigError(
                     f"{type(self).__name__}: {label} must be whole numbers from 1 to {MAX_WIDTH}, got {value!r}",
                     code="bad-setting",
@@ -106,6 +106,40 @@ class MixtureDensity(_Recipe):
     def numbers(self, features: int, context: int) -> int:
         """Estimate how many numbers the network holds."""
         return _count_layers(context, self.hidden, self.components * (1 + features + features * features))
+
+
+@dataclass(frozen=True)
+class AutoregressiveMixture(_Recipe):
+    """The mean of several autoregressive mixtures of normals, trained at once on the same runs.
+
+    The default of NPE and NLE. With few runs one network says too much: the mean of five was ahead of one spline flow
+    by 0.02 to 0.7 nat on every problem tried, at about the same CPU time, and varies less with the seed.
+
+    Args:
+        members: How many networks; 5 for NPE and 1 for NLE by default, fewer with many runs.
+        components: Normals in the mixture of each parameter (NPE) or output (NLE).
+        hidden: Widths of the hidden layers.
+        affine: Let an affine autoregressive layer find place and width before the mixture finds the shape.
+        activation: Between the layers.
+        unconstrained: Work over parameters without bounds.
+
+    Example:
+        >>> AutoregressiveMixture(members=3).components
+        8
+    """
+
+    members: int = 5
+    components: int = 8
+    hidden: tuple[int, ...] = (64, 64, 64)
+    affine: bool = True
+    activation: str = "silu"
+    unconstrained: bool = True
+
+    def numbers(self, features: int, context: int) -> int:
+        """Estimate how many numbers the network holds."""
+        each = _count_layers(features + context, self.hidden, 3 * self.components)
+        each += _count_layers(features + context, self.hidden, 2) if self.affine else 0
+        return self.members * features * each
 
 
 @dataclass(frozen=True)
