@@ -56,7 +56,8 @@ class LikelihoodMethod:
 
         rows = prepare(simulations, self.prior, weighted=self.weighted)
         box, shaped = choose_condition_box(self.prior), self.embedding is not None
-        frame = measure_frame(rows, box, shaped=shaped, scores=self.method == "nre")
+        scores, cells = self.method == "nre", self.method == "nle"  # x is a condition, or what is modelled
+        frame = measure_frame(rows, box, shaped=shaped, scores=scores, cells=cells)
         seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
         valid, notes = self._fit_validity(simulations, frame, seeds[2])
         weights, share = scale_to_mean_one(rows.log_weights), self.training.validation

@@ -22,7 +22,7 @@ from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
-from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
+from thrifty.inference.neural.recipes import AutoregressiveMixture, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import (
@@ -50,7 +50,8 @@ class NPE:
 
     Args:
         prior: The prior; anything `as_prior` reads.
-        network: `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi density estimator.
+        network: `th.AutoregressiveMixture()`, `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi
+            density estimator.
         embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.SetEmbedding()` for several independent
             observations, any `torch.nn.Module` (b, *event) -> (b, k), or None for x as it is.
         correction: "weights", "after" or "atomic"; see above.
@@ -67,7 +68,7 @@ class NPE:
     """
 
     prior: Prior
-    network: Any = field(default_factory=NSF)
+    network: Any = field(default_factory=AutoregressiveMixture)
     embedding: Any = None
     correction: Correction = "weights"
     training: Training = field(default_factory=Training)

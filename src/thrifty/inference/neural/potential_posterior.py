@@ -118,10 +118,10 @@ class PotentialPosterior(NeuralPosterior):
         frame, net = self.trained.frame, self.trained.net
         encoded_theta, encoded_x = frame.encode_theta(theta), frame.encode_x(x)
         total = np.zeros(len(theta))
-        for one in encoded_x:
+        for i, one in enumerate(encoded_x):
             row = np.broadcast_to(one, (len(theta), *one.shape))
             if self.trained.method == "nle":
-                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.x_volume
+                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.log_x_volume(x[i : i + 1])
             else:
                 total += evaluate_rows(lambda t, c: log_ratio(net, t, c), encoded_theta, row)
         if self.valid is not None:

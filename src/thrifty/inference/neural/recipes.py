@@ -1,6 +1,7 @@
 """Recipes of networks: frozen settings in plain numbers that can be written to JSON and back.
 
-Densities (NPE learns theta given x, NLE x given theta): `NSF` (default), `MAF` (the paper's), `MixtureDensity`.
+Densities (NPE learns theta given x, NLE x given theta): `AutoregressiveMixture` (default), `NSF`, `MAF`
+(the paper's), `MixtureDensity`.
 Ratios (NRE): `Classifier`. Embeddings of x (NPE, NRE): `MLPEmbedding`, `SignalEmbedding`, `SetEmbedding`,
 or any `torch.nn.Module`. No torch here; `networks.py` builds.
 """

@@ -52,7 +52,7 @@ class _State:
     generator: torch.Generator
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
-    lowest: Tensor = field(default_factory=lambda: torch.tensor([math.inf]))  # validation loss of each member
+    lowest: Tensor = field(default_factory=lambda: torch.full((1,), math.inf).double())  # validation loss of each member
     best_epoch: int = 0
     since: int = 0
     steps: int = 0
@@ -128,7 +128,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
     state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
-    state.lowest = torch.full((getattr(net, "members", 1),), math.inf)
+    state.lowest = torch.full((getattr(net, "members", 1),), math.inf, dtype=torch.float64)
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
     if path:
@@ -211,10 +211,10 @@ def _validate(state: _State, loss: Loss, table: Table) -> None:
     contrasts = make_generator(0)
     for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
         mine.copy_(theirs)
-    total, mass = torch.zeros(len(state.lowest)), 0.0
+    total, mass = torch.zeros(len(state.lowest), dtype=torch.float64), 0.0
     for which in table.checked.split(ROWS_PER_VALIDATION):
         each, weights = loss(state.average, _take(table, which), contrasts), table.weigh(which, held=True)
-        total, mass = total + (weights * each).sum(-1), mass + weights.sum(-1)
+        total, mass = total + (weights * each).sum(-1), mass + weights.sum(-1).double()
     values = (total / mass).nan_to_num(math.inf, math.inf, math.inf)
     if not _are_apart(state.net):
         values = values.mean().expand(len(values))
@@ -295,7 +295,7 @@ def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
     for label in _COUNTERS:
         setattr(state, label, recipe[label])
     lowest = arrays.get("lowest", np.array([state.validation[state.best_epoch]]))  # one member in older files
-    state.lowest = torch.from_numpy(lowest.astype(np.float32))
+    state.lowest = torch.from_numpy(lowest.astype(np.float64))
 
 
 @contextlib.contextmanager
