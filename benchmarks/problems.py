@@ -20,7 +20,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Problem:
-    """A prior, a simulator (n, p) -> (n, d), and the exact log posterior (n,) of pairs (theta, x), where it is quick."""
+    """A prior, a simulator (n, p) -> (n, d), and the exact log posterior (n,) of pairs (theta, x), where known."""
 
     name: str
     prior: Any
@@ -34,7 +34,7 @@ class Problem:
 
 
 def linear_gaussian(name: str, design: Array, sd: Array) -> Problem:
-    """theta ~ N(0, I), x = design theta + sd noise: the posterior is normal."""
+    """Theta ~ N(0, I), x = design theta + sd noise: the posterior is normal."""
     d, p = design.shape
     precision = np.eye(p) + (design.T / sd**2) @ design
     covariance = np.linalg.inv(precision)
@@ -116,7 +116,9 @@ def slcp() -> Problem:
 
 def counts() -> Problem:
     """Three parameters and six counts: two rates (Poisson, mostly zeros for one of them) and a share (binomial)."""
-    prior = th.Independent({"low": stats.gamma(1.5, scale=0.4), "high": stats.gamma(3.0, scale=4.0), "share": stats.beta(2, 2)})
+    prior = th.Independent(
+        {"low": stats.gamma(1.5, scale=0.4), "high": stats.gamma(3.0, scale=4.0), "share": stats.beta(2, 2)}
+    )
 
     def simulate(theta: Array, rng: np.random.Generator) -> Array:
         low, high = rng.poisson(theta[:, :1], (len(theta), 3)), rng.poisson(theta[:, 1:2], (len(theta), 2))

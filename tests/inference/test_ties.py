@@ -8,7 +8,7 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.inference import synthetic_likelihood
-from thrifty.inference.ties import is_tied, least_spreads
+from thrifty.inference.transforms import is_tied, least_spreads
 
 PRIOR = th.Uniform(0.05, 4.0)
 GRID = np.linspace(0.05, 4.0, 800)

@@ -6,8 +6,10 @@
                      Schäfer and Strimmer's (2005) closed form, for m not much larger than the statistics' number
     SemiParametric   kernel density marginals joined by a Gaussian copula   (An, Nott and Drovandi 2020)
 
-Statistics with ties (counts, zero-inflated numbers) have a least spread (`ties`): m equal runs would otherwise be a
-density without end at their value. The likelihood at each parameter is an estimate of its own, so any proposal with full support will do: weights are
+Statistics with ties (counts, zero-inflated numbers) have a least spread: m equal runs would otherwise be a density
+without end at their value.
+
+The likelihood at each parameter is an estimate of its own, so any proposal with full support will do: weights are
 needed only by the pointwise posterior, where they are prior/proposal × likelihood.
 """
 
@@ -21,7 +23,7 @@ import numpy as np
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
-from thrifty.inference.ties import least_spreads
+from thrifty.inference.transforms import least_spreads
 from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 import thrifty as th
 from thrifty.inference.neural import standardise
 from thrifty.inference.neural.cells import Cells
-from thrifty.inference.ties import find_step
+from thrifty.inference.transforms import find_step
 
 PRIOR = th.Uniform([0.2, 0.1], [6.0, 0.9], names=["rate", "share"])
 AXES = [np.linspace(a, b, 61)[1::2] for a, b in zip(*PRIOR.bounds, strict=True)]
@@ -65,9 +65,8 @@ def test_nle_of_counts_and_ties(seed, rng, monkeypatch):
     assert distance(th.NLE(PRIOR, training=th.Training(max_epochs=700)).fit(sims, seed=seed), seed) > MAX_NATS
 
 
-@pytest.mark.parametrize("network", [th.NSF(transforms=1, hidden=(32, 32)), th.MAF()], ids=["nsf", "maf"])
-def test_any_network_sees_cells(network, seed, rng):
-    posterior = th.NLE(PRIOR, network=network).fit(table(1500, rng), seed=seed)
+def test_other_networks_see_cells(seed, rng):
+    posterior = th.NLE(PRIOR, network=th.NSF(transforms=1, hidden=(32, 32))).fit(table(1500, rng), seed=seed)
     assert distance(posterior, seed) < 2 * MAX_NATS and max(posterior.curve.train) < 50
 
 

@@ -23,7 +23,7 @@ from scipy.special import ndtr, ndtri
 
 from thrifty.errors import DataError
 from thrifty.inference.archive import Arrays
-from thrifty.inference.ties import find_step, is_tied
+from thrifty.inference.transforms import find_step, is_tied
 from thrifty.types import Array, freeze
 from thrifty.weights import normalise
 
@@ -82,7 +82,7 @@ class Cells:
         return low, high - low
 
     def log_volume(self, x: Array) -> Array:
-        """Return (n,) what turns a log density over z into log P(v | theta) in cells, and a density over x elsewhere."""
+        """Return (n,) what turns a log density over z into log P(v | theta) in cells, and over x elsewhere."""
         low, high = self._ends(x)
         middle = self.encode(x)
         mass = np.where(high > low, ndtr(high) - ndtr(low), 1.0)

@@ -1,6 +1,6 @@
-"""Several small densities trained at once: autoregressive mixtures of normals, all of them slices of batched products.
+"""Perceptrons, and several densities trained at once: autoregressive mixtures, all slices of batched products.
 
-    q(y | c) = 1/K sum_k q_k(y | c),      u = (y - m_k) / s_k,      q_k = prod_j sum_i a_kji N(u_j; mean_kji, sd_kji) / s_kj
+    q(y | c) = 1/K sum_k q_k(y | c),     u = (y - m_k) / s_k,     q_k = prod_j sum_i a_ji N(u_j; mean_ji, sd_ji) / s_j
 
 m, s (one affine autoregressive layer, y_1 first) and a, mean, sd (y_p first) are perceptrons of c and of the parameters
 before j: one for each member and each j, so that a step over K p of them is a few large products. The members start
@@ -9,17 +9,28 @@ at different numbers and see the same rows; their mean is steadier than any of t
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from thrifty.inference.neural.embeddings import ACTIVATIONS
 from thrifty.inference.neural.recipes import AutoregressiveMixture
 
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
 MAX_LOG_SCALE = 5.0  # of a component and of the affine layer: a width of 0.7 % of the frame's, times as much again
 ROWS_PER_PRODUCT = 400  # what the cache holds: three times as many rows a second as with 20,000 at once
 _LOG_2PI = math.log(2 * math.pi)
+
+
+def build_mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
+    """Linear layers with an activation between them."""
+    widths = (first, *hidden)
+    layers: list[nn.Module] = []
+    for a, b in itertools.pairwise(widths):
+        layers += [nn.Linear(a, b), ACTIVATIONS[activation]()]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], last))
 
 
 class Conditionals(nn.Module):
@@ -29,7 +40,7 @@ class Conditionals(nn.Module):
         self, recipe: AutoregressiveMixture, features: int, context: int, outputs: int, *, backward: bool
     ) -> None:
         super().__init__()
-        members = recipe.members
+        members = recipe.members or 1
         self.members, self.features, self.act = members, features, ACTIVATIONS[recipe.activation]()
         before = torch.tril(torch.ones(features, features), -1)
         before = before.T.contiguous() if backward else before
@@ -44,7 +55,7 @@ class Conditionals(nn.Module):
             self.biases.append(nn.Parameter((2 * torch.rand(members * features, 1, last) - 1) * bound))
 
     def forward(self, y: Tensor, c: Tensor, place: int | None = None) -> Tensor:
-        """Return (k, p, b, outputs), or (k, 1, b, outputs) for one place, from y (k or 1, b, p) and c (k or 1, b, e)."""
+        """Return (k, p, b, outputs), of one place (k, 1, b, outputs), from y (k or 1, b, p) and c (k or 1, b, e)."""
         rows = slice(None) if place is None else slice(place, None, self.features)
         count = self.features if place is None else 1
         first, p = (self.weights[0] * self.seen)[rows], self.features
@@ -66,7 +77,7 @@ class MembersNet(nn.Module):
 
     def __init__(self, recipe: AutoregressiveMixture, features: int, context: int) -> None:
         super().__init__()
-        self.features, self.members, self.components = features, recipe.members, recipe.components
+        self.features, self.members, self.components = features, recipe.members or 1, recipe.components
         self.mixture = Conditionals(recipe, features, context, 3 * recipe.components, backward=True)
         self.affine = Conditionals(recipe, features, context, 2, backward=False) if recipe.affine else None
         with torch.no_grad():

@@ -19,9 +19,8 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.embeddings import ACTIVATIONS, build_mlp
 from thrifty.inference.neural.head_start import Shift
-from thrifty.inference.neural.members import MembersNet
+from thrifty.inference.neural.members import ACTIVATIONS, MembersNet, build_mlp
 from thrifty.inference.neural.recipes import MAF, NSF, AutoregressiveMixture, Classifier, MixtureDensity, is_recipe
 from thrifty.types import Array
 
@@ -190,27 +189,21 @@ class DensityNet(nn.Module):
         return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
 
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
-        """Log density (members, b, k) of k points y (b, k, p) under each row of c (b, ...), for each member.
-
-        Without the log width of the shift, which is the same for all points of a row.
-        """
+        """Log density (members, b, k) of k points y (b, k, p) given c (b, ...), without the shift's log width."""
         b, k, p = y.shape
-        context = self.embedding(c)
+        context = self.embedding(c).repeat_interleave(k, 0)
         if self.shift is not None:
             place, log_width = self.shift(c)
             y = (y - place[:, None]) / log_width.exp()[:, None]
-        context = context.repeat_interleave(k, 0) if k > 1 else context
-        return self._log_prob_members(y.reshape(b * k, p), context).unflatten(1, (b, k))
+        y = y.reshape(b * k, p)
+        if isinstance(self.density, MembersNet):
+            return self.density.log_prob_members(y, context).unflatten(1, (b, k))
+        return self.density.log_prob(y, context).view(1, b, k)  # type: ignore[operator]
 
     def log_prob_members(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (members, b) of each member: what is maximised, so that each learns by itself."""
         value = self.log_prob_atoms(y[:, None], c)[..., 0]
         return value if self.shift is None else value - self.shift(c)[1].sum(-1)
-
-    def _log_prob_members(self, y: Tensor, context: Tensor) -> Tensor:
-        if isinstance(self.density, MembersNet):
-            return self.density.log_prob_members(y, context)
-        return self.density.log_prob(y, context)[None]  # type: ignore[operator]
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
         """N draws given one row c (1, ...)."""
@@ -265,10 +258,7 @@ class SbiRatio(nn.Module):
 def build_density(
     network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
 ) -> DensityNet:
-    """Build a density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
-
-    sbi's builders are called (theta, x) also for likelihoods, where y is x.
-    """
+    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always."""
     features = y.shape[1]
     if isinstance(network, NSF | MAF):
         return DensityNet(FlowNet(network, features, context), embedding)

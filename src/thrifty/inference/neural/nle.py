@@ -30,7 +30,7 @@ class NLE(LikelihoodMethod):
 
     Args:
         prior: The prior; anything `as_prior` reads.
-        network: `th.AutoregressiveMixture(members=1)`, `th.NSF()`, `th.MAF()`, `th.MixtureDensity()`, or an sbi density
+        network: `th.AutoregressiveMixture()`, `th.NSF()`, `th.MAF()`, `th.MixtureDensity()`, or an sbi density
             estimator.
         weighted: Use the importance weights in the loss (the paper's Ca-NLE); not needed.
         failures: "refuse" when more than 1 % of the prior mass failed, or "model" P(valid | theta) and multiply.
@@ -47,19 +47,19 @@ class NLE(LikelihoodMethod):
 
     method = "nle"
     prior: Prior
-    network: Any = field(default_factory=lambda: AutoregressiveMixture(members=1))
+    network: Any = field(default_factory=AutoregressiveMixture)
     weighted: bool = False
     failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
     embedding = None  # x is what is modelled
 
-    def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
 
         from thrifty.inference.neural.networks import build_density
 
         x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_theta(rows.theta))
-        net = build_density(self.network, x, theta, context=self.prior.dim, likelihood=True)
+        net = build_density(network, x, theta, context=self.prior.dim, likelihood=True)
         if frame.cells is None:
             return net, (x, theta)
         tied = frame.cells.which

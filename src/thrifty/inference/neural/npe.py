@@ -89,7 +89,6 @@ class NPE:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
         check_fit(simulations, seed)
-        from thrifty.inference.neural.embeddings import build_embedding
         from thrifty.inference.neural.head_start import fit_shift
         from thrifty.inference.neural.networks import build_density, seed_torch
         from thrifty.inference.neural.training import Table, scale_to_mean_one, train
@@ -111,16 +110,23 @@ class NPE:
         frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _make_tensors(table, frame, self.prior, sets)
+        network = self.network
+        if isinstance(network, AutoregressiveMixture):
+            network = network.settle(len(table.theta), likelihood=False)
         with seed_torch(first):
-            embedding, context = build_embedding(self.embedding, frame.inputs)
-            net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+            embedding, context = None, int(np.prod(frame.inputs))
+            if self.embedding is not None:
+                from thrifty.inference.neural.embeddings import build_embedding
+
+                embedding, context = build_embedding(self.embedding, frame.inputs)
+            net = build_density(network, tensors[0], tensors[1], context=context, embedding=embedding)
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
         curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=self.training, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
-        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
+        trained = Trained("npe", net, network, self.embedding, frame, table.reach, curve, notes, kept)
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
     def _choose_box(self, narrow: np.ndarray) -> BoxTransform:

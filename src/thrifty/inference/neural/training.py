@@ -11,13 +11,11 @@ weights. A progress bar is drawn on stderr in a terminal, or when asked for.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,7 @@ from torch import Tensor, nn
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
 from thrifty.inference.neural.networks import make_generator, use_one_thread
-from thrifty.inference.neural.training_settings import Training, TrainingCurve
+from thrifty.inference.neural.training_settings import Training, TrainingCurve, show_progress
 from thrifty.types import Array
 
 # (net, rows of each table, generator) -> (b,), or (members, b) for a network of several
@@ -52,7 +50,9 @@ class _State:
     generator: torch.Generator
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
-    lowest: Tensor = field(default_factory=lambda: torch.full((1,), math.inf).double())  # validation loss of each member
+    lowest: Tensor = field(
+        default_factory=lambda: torch.full((1,), math.inf).double()
+    )  # validation loss of each member
     best_epoch: int = 0
     since: int = 0
     steps: int = 0
@@ -135,7 +135,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
         folds = () if table.apart is None else (table.apart,)
         mark = _identify_training(net, (*table.tensors, table.weights, table.held, *folds), settings, seed)
         _load_checkpoint(path, mark, state)
-    with use_one_thread(), _show_progress(settings) as advance:
+    with use_one_thread(), show_progress(settings) as advance:
         while not (stopped := _reason_to_stop(state, settings)):
             begun = time.monotonic()
             state.train.append(_train_epoch(state, loss, table, settings))
@@ -296,27 +296,3 @@ def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
         setattr(state, label, recipe[label])
     lowest = arrays.get("lowest", np.array([state.validation[state.best_epoch]]))  # one member in older files
     state.lowest = torch.from_numpy(lowest.astype(np.float64))
-
-
-@contextlib.contextmanager
-def _show_progress(settings: Training) -> Iterator[Callable[[_State], None]]:
-    """Yield a function to call with the state after each epoch."""
-    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
-    if not wanted:
-        yield lambda state: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeElapsedColumn
-
-    losses = "epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"
-    patience = "patience {task.completed:.0f}/{task.total:.0f}"
-    columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
-    nan = float("nan")
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
-
-        def advance(state: _State) -> None:
-            losses, best = state.validation, state.validation[state.best_epoch]
-            bar.update(task, completed=state.since, epoch=len(losses), loss=losses[-1], best=best)
-
-        yield advance

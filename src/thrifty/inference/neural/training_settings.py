@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, MissingExtraError
-
 
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
@@ -184,3 +185,27 @@ def require_neural() -> None:
         raise MissingExtraError(
             f'neural inference needs {" and ".join(missing)}: pip install "thrifty[neural]"', code="missing-extra"
         )
+
+
+@contextlib.contextmanager
+def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
+    """Yield a function to call with the state after each epoch."""
+    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
+    if not wanted:
+        yield lambda state: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
+
+    losses = "epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"
+    patience = "patience {task.completed:.0f}/{task.total:.0f}"
+    columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
+    nan = float("nan")
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
+
+        def advance(state: Any) -> None:
+            losses, best = state.validation, state.validation[state.best_epoch]
+            bar.update(task, completed=state.since, epoch=len(losses), loss=losses[-1], best=best)
+
+        yield advance
