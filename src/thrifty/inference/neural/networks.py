@@ -71,7 +71,7 @@ def _as_tensor(table: np.ndarray) -> Tensor:
 
 @torch.no_grad()
 def draw_rows(net: DensityNet, n: int, c: np.ndarray, g: torch.Generator) -> Array:
-    """Draw (n, p) given one row c (1, ...)."""
+    """Draw (n, p) given one row c (1, ...), or (m n, p), n for each of m rows."""
     with use_one_thread():
         return net.sample(n, torch.from_numpy(c), g).numpy().astype(np.float64)
 
@@ -206,12 +206,13 @@ class DensityNet(nn.Module):
         return value if self.shift is None else value - self.shift(c)[1].sum(-1)
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
-        """N draws given one row c (1, ...)."""
-        context = self.embedding(c).expand(n, -1)
+        """Draw n (m n, p) given each row of c (m, ...)."""
+        context = self.embedding(c)
+        context = context.expand(n, -1) if len(c) == 1 else context.repeat_interleave(n, 0)
         draws = self.density.sample(context, g)  # type: ignore[operator]
         if self.shift is None:
             return draws
-        place, log_width = self.shift(c)
+        place, log_width = (part if len(c) == 1 else part.repeat_interleave(n, 0) for part in self.shift(c))
         return place + log_width.exp() * draws
 
 
