@@ -136,8 +136,8 @@ def _next_powers(value: Array, power: Array) -> Array:
     def enough(step: Array) -> npt.NDArray[np.bool_]:
         with np.errstate(invalid="ignore"):
             terms = np.where(np.isfinite(value), (step - power)[:, None] * value, -np.inf)
-        effective = np.exp(2 * logsumexp(terms, axis=1) - logsumexp(2 * terms, axis=1))
-        return effective >= 0.5 * size
+        weights = np.exp(terms - terms.max(1, keepdims=True))
+        return weights.sum(1) ** 2 >= 0.5 * size * np.square(weights).sum(1)
 
     low, high = power.copy(), np.ones(len(power))
     at_once = enough(high)

@@ -141,7 +141,7 @@ class Cells:
 def _measure_column(column: Array, weights: Array) -> tuple[float, Array, Array, Array, Array, Array]:
     """Return step, knots, scores, and tied values with the ends of their cells."""
     values, inverse, counts = np.unique(column, return_inverse=True, return_counts=True)
-    mass = np.bincount(inverse, weights, minlength=len(values))
+    mass = np.asarray(np.bincount(inverse, weights, minlength=len(values)), dtype=np.float64)
     step = find_step(values)
     between = (values[1:] + values[:-1]) / 2
     left = np.concatenate([[2 * values[0] - between[0]], between])

@@ -6,6 +6,7 @@ the density is divided by the share inside. Under `correction="after"` draws are
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -239,7 +240,8 @@ class DirectPosterior(NeuralPosterior):
         """Integrate the network's density times the weights over the support, by its own draws, until it is known."""
         from thrifty.inference.neural.networks import draw_rows, make_generator
 
-        g, weights, top = make_generator(0), np.empty(0), 0.0
+        # a stream of its own for each observation: with one for all, all would err to the same side
+        g, weights, top = make_generator(zlib.crc32(condition.tobytes())), np.empty(0), 0.0
         while True:
             theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, FIRST_DRAWS, condition, g))
             new, inside = np.full(len(theta), -np.inf), self._is_inside(theta)
