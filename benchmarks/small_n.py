@@ -4,8 +4,9 @@
                                  [--methods npe nle] [--records file] [--table] [--quick]
 
 Mean log posterior density of the parameters that made fresh outputs (500 pairs, 100 for NLE), its spread over data sets
-and seeds, and the CPU seconds of training in one thread. "exact" is the same for the true posterior, the ceiling. The
-settings were chosen on seeds from 100; fresh ones begin at 1. Rows are kept in a file, and made only once.
+and seeds, and the CPU seconds of training in one thread. "exact" is the same for the true posterior, over the first 100
+pairs alone. The settings were chosen on seeds from 100; fresh ones begin at 1. Rows are kept in a file, and made only
+once; those of the last comparison are in `benchmarks/records/small_n.jsonl`.
 Needs the extras neural and models, and sbi.
 """
 
