@@ -43,7 +43,7 @@ def work(task: Task, folder: Path) -> list[Value]:
     out = []
     for arm, (sims, paid, seconds) in arms(model, cost, first, budget=budget, seed=seed).items():
         begin = time.process_time()
-        density = th.NPE(model.prior).fit(sims, seed=seed).log_density(test.theta, test.x)
+        density = th.NPE(model.prior, network=th.NSF()).fit(sims, seed=seed).log_density(test.theta, test.x)
         out.append({"arm": arm, "n": len(sims), "effective": th.ess(sims.log_weights), "spent": paid / budget,
                     "seconds": seconds,
                     "all": density.mean(), "cheap": density[~dear].mean(), "dear": density[dear].mean(),

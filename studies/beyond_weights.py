@@ -35,7 +35,7 @@ def work(task: Task, folder: Path) -> list[Value]:
     paper = model.simulate_many(mixture.sample(task["n"], seed), seed)
     out = []
     for scheme, sims in (("paper", paper), ("balance", paper.reweighted(mixture.balanced.log_weight(paper.theta)))):
-        posterior = th.NPE(model.prior).fit(sims, seed=seed)
+        posterior = th.NPE(model.prior, network=th.NSF()).fit(sims, seed=seed)
         for place, x in PLACES.items():
             exact = model.reference_posterior([x])
             draws = posterior.sample(1_000, [x], seed=seed)

@@ -69,7 +69,7 @@ def work(task: Task, folder: Path) -> list[Value]:
     made = tables(model, cost, (first, pilot_seconds), n=n, seed=seed)
     plain, out = spent(*made["NPE"]), []
     for name, (sims, seconds) in made.items():
-        method = {"atomic": atomic, "√c and pilot": th.NPE(model.prior)}.get(name, npe)
+        method = {"atomic": atomic, "√c and pilot": th.NPE(model.prior, network=th.NSF())}.get(name, npe)
         arm = spent(sims, seconds) | {"pilot_counted": name == "√c and pilot"}
         result = judged(method, sims, model, targets, seed=seed) | savings(arm, plain, float(first.cost.sum()))
         out.append({"arm": name, "ess": arm["effective"] / n, "score": cost.score, **result})

@@ -36,6 +36,7 @@ from thrifty.inference.neural.nre import NRE as NRE
 from thrifty.inference.neural.recipes import (
     MAF as MAF,
     NSF as NSF,
+    AutoregressiveMixture as AutoregressiveMixture,
     Classifier as Classifier,
     MixtureDensity as MixtureDensity,
     MLPEmbedding as MLPEmbedding,

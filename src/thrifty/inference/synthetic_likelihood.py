@@ -6,6 +6,9 @@
                      Schäfer and Strimmer's (2005) closed form, for m not much larger than the statistics' number
     SemiParametric   kernel density marginals joined by a Gaussian copula   (An, Nott and Drovandi 2020)
 
+Statistics with ties (counts, zero-inflated numbers) have a least spread: m equal runs would otherwise be a density
+without end at their value.
+
 The likelihood at each parameter is an estimate of its own, so any proposal with full support will do: weights are
 needed only by the pointwise posterior, where they are prior/proposal × likelihood.
 """
@@ -20,6 +23,7 @@ import numpy as np
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
+from thrifty.inference.transforms import least_spreads
 from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -53,15 +57,15 @@ class _Synthetic:
                 code="too-few-runs",
                 fix=f'simulate with m = {least} or more, use fewer statistics, or shrinkage="auto"',
             )
-        out = np.empty(len(x))
+        out, least = np.empty(len(x)), least_spreads(x)
         for part in chunks(len(x), 8 * m * d):
-            out[part] = self._evaluate(x[part], x_o)
+            out[part] = self._evaluate(x[part], x_o, least)
         return out
 
     def _runs_needed(self, d: int) -> tuple[str, int]:
         raise NotImplementedError
 
-    def _evaluate(self, x: Array, x_o: Array) -> Array:
+    def _evaluate(self, x: Array, x_o: Array, least: Array) -> Array:
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -99,11 +103,11 @@ class Gaussian(_Synthetic):
             return "unbiased Gaussian", d + 4
         return "Gaussian", d + 2 if self.shrinkage == 0 else 3
 
-    def _evaluate(self, x: Array, x_o: Array) -> Array:
+    def _evaluate(self, x: Array, x_o: Array, least: Array) -> Array:
         m, d = x.shape[1:]
         mean = x.mean(1)
         centred = x - mean[:, None]
-        covariance = np.swapaxes(centred, 1, 2) @ centred / (m - 1)
+        covariance = np.swapaxes(centred, 1, 2) @ centred / (m - 1) + np.diag(least**2)
         if self.shrinkage != 0:
             covariance = shrink(centred, covariance, self.shrinkage)
         log_det, square = _log_det_and_square(covariance, x_o - mean)
@@ -194,13 +198,14 @@ class SemiParametric(_Synthetic):
     def _runs_needed(self, d: int) -> tuple[str, int]:
         return "semi-parametric", d + 2 if self.shrinkage == 0 else 3
 
-    def _evaluate(self, x: Array, x_o: Array) -> Array:
+    def _evaluate(self, x: Array, x_o: Array, least: Array) -> Array:
         from scipy.special import log_ndtr, logsumexp, ndtri, ndtri_exp
 
         m, d = x.shape[1:]
         sd = x.std(1, ddof=1)
         spread = np.subtract(*np.quantile(x, [0.75, 0.25], axis=1)) / 1.349
         width = 0.9 * np.where(spread > 0, np.minimum(sd, spread), sd) * m**-0.2  # Silverman's robust rule
+        width = np.hypot(width, least)
         width = np.where(width > 0, width, 1e-150)
         u = (x_o - x) / width[:, None]
         with np.errstate(over="ignore"):

@@ -6,6 +6,7 @@ the density is divided by the share inside. Under `correction="after"` draws are
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -23,10 +24,12 @@ from thrifty.types import Array, Weighting, as_rows
 from thrifty.weights import ess, resample_indices
 
 MAX_CANDIDATES = 1_000_000  # draws of a network before giving up on the prior's support
-NORMALISER_DRAWS = 20_000  # behind a normaliser: relative error 1/sqrt(20,000) = 0.7 % at worst
-CANDIDATES_PER_DRAW = (
-    20  # candidates per draw kept under correction="after": repeats need a weight above 20 times the mean
-)
+NORMALISER_DRAWS = 20_000  # behind a normaliser at most
+FIRST_DRAWS = 1_000  # behind a normaliser at least; more until its relative error is 2 %
+MAX_NORMALISER_ERROR = 0.02  # log densities are then right to 0.02 nat
+CANDIDATES_PER_DRAW = 20  # tried per draw kept at most; under correction="after" as many as weights are uneven
+BATCH_CANDIDATES_PER_DRAW = 5  # the same for many observations at once
+ROWS_AT_ONCE = 20_000  # of many observations: bounds memory
 MIN_LOCAL_ESS = 0.1  # share of the draws; below, fewer than one in ten counts
 
 
@@ -53,12 +56,18 @@ class DirectPosterior(NeuralPosterior):
             InferenceError: outside-prior, nearly all of the network's mass lies outside the prior's support.
         """
         check_draws(n, seed)
-        condition = self._read(x_o, check=True)
+        return self._draw_at(n, self._read(x_o, check=True), seed)
+
+    def _draw_at(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> Sampled:
         if self.weighting is None:
             theta, acceptance = self._draw_inside(n, condition, seed)
             return Sampled.independent(theta, acceptance)
-        pool, acceptance = self._draw_inside(max(CANDIDATES_PER_DRAW * n, NORMALISER_DRAWS), condition, seed)
+        pool, acceptance = self._draw_inside(FIRST_DRAWS, condition, seed)
         log_weights = self.weighting.log_weight(pool)
+        wanted = int(n * _candidates_per_draw(log_weights))
+        if wanted > len(pool):  # as many that hardly any is drawn twice
+            more, acceptance = self._draw_inside(wanted - len(pool), condition, seed + 1)
+            pool, log_weights = np.vstack([pool, more]), np.append(log_weights, self.weighting.log_weight(more))
         local = ess(log_weights) / len(pool)
         if local < MIN_LOCAL_ESS:
             warn(
@@ -69,6 +78,49 @@ class DirectPosterior(NeuralPosterior):
         chosen = resample_indices(log_weights, n, rng=np.random.default_rng([seed, 1]))
         effective = np.full(self.prior.dim, min(float(n), local * len(pool)))
         return Sampled(pool[chosen], acceptance, local, effective, np.ones(self.prior.dim))
+
+    def sample_batched(self, n: int, x: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (m, n, p): n at each of m observations x (m, *event), all in a few calls of the network."""
+        check_draws(n, seed)
+        rows = np.asarray(x, dtype=np.float64)
+        event = self.trained.frame.event
+        if not self.sets:
+            rows = rows.reshape(-1, *event)
+        elif rows.ndim == 1 + len(event):  # sets of one
+            rows = rows[:, None]
+        each = n if self.weighting is None else max(FIRST_DRAWS, n * BATCH_CANDIDATES_PER_DRAW)
+        step = max(ROWS_AT_ONCE // max(each, 1), 1)
+        parts = [self._draw_block(n, each, rows[i : i + step], [seed, i]) for i in range(0, len(rows), step)]
+        return np.concatenate(parts) if parts else np.empty((0, n, self.prior.dim))
+
+    def log_prob_batched(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
+        """Log posterior density (m, l) of l parameters theta (m, l, p) at each of m observations x (m, *event)."""
+        points = np.asarray(theta, dtype=np.float64)
+        out = [self.log_prob(points[i], one) for i, one in enumerate(np.asarray(x, dtype=np.float64))]
+        return np.stack(out) if out else np.empty(points.shape[:2])
+
+    def _draw_block(self, n: int, each: int, x: Array, seed: list[int]) -> Array:
+        """Draw (m, n, p) from `each` candidates at each observation; the few that lack draws are drawn one by one."""
+        from thrifty.inference.neural.networks import draw_rows, make_generator
+
+        conditions = self._encode(x)
+        g = make_generator(int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> np.uint64(1)))
+        rng = np.random.default_rng(seed)
+        theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, each, conditions, g))
+        inside = self._is_inside(theta)
+        log_weights = np.full(len(theta), -np.inf)
+        log_weights[inside] = 0.0 if self.weighting is None else self.weighting.log_weight(theta[inside])
+        theta, log_weights = theta.reshape(len(x), each, -1), log_weights.reshape(len(x), each)
+        out = np.empty((len(x), n, self.prior.dim))
+        for i, (points, weights) in enumerate(zip(theta, log_weights, strict=True)):
+            usable = np.isfinite(weights)
+            if self.weighting is not None and usable.sum() >= 0.5 * each:
+                out[i] = points[resample_indices(weights, n, rng=rng)]
+            elif self.weighting is None and usable.all():
+                out[i] = points
+            else:
+                out[i] = self._draw_at(n, conditions[i : i + 1], int(rng.integers(2**31))).samples
+        return out
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log posterior density (n,) at theta (n, p): normalised over the prior's support, -inf outside."""
@@ -154,9 +206,7 @@ class DirectPosterior(NeuralPosterior):
             share = max(found, 1) / tried if tried else 1.0
             block = int(min(max(1.1 * (n - found) / share, 100), 50_000, limit - tried)) if tried else min(n, 50_000)
             theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, block, condition, g))
-            with np.errstate(over="ignore", invalid="ignore"):
-                inside = np.asarray(np.isfinite(theta).all(1))
-                inside[inside] = np.isfinite(self.prior.log_prob(theta[inside]))
+            inside = self._is_inside(theta)
             kept.append(theta[inside])
             found, tried = found + int(inside.sum()), tried + block
         if found < n:
@@ -183,10 +233,41 @@ class DirectPosterior(NeuralPosterior):
             return 0.0, 1.0
         key = condition.tobytes()
         if key not in self._normalisers:
-            theta, share = self._draw_inside(NORMALISER_DRAWS, condition, seed=0)
-            level = np.log(share)
-            if self.weighting is not None:
-                log_weights = self.weighting.log_weight(theta)
-                level += log_weights.max() + np.log(np.mean(np.exp(log_weights - log_weights.max())))
-            self._normalisers[key] = float(level), share
+            self._normalisers[key] = self._integrate(condition)
         return self._normalisers[key]
+
+    def _integrate(self, condition: npt.NDArray[np.float32]) -> tuple[float, float]:
+        """Integrate the network's density times the weights over the support, by its own draws, until it is known."""
+        from thrifty.inference.neural.networks import draw_rows, make_generator
+
+        # a stream of its own for each observation: with one for all, all would err to the same side
+        g, weights, top = make_generator(zlib.crc32(condition.tobytes())), np.empty(0), 0.0
+        while True:
+            theta = self.trained.frame.decode_theta(draw_rows(self.trained.net, FIRST_DRAWS, condition, g))
+            new, inside = np.full(len(theta), -np.inf), self._is_inside(theta)
+            new[inside] = 0.0 if self.weighting is None else self.weighting.log_weight(theta[inside])
+            weights = np.append(weights, new)
+            top = float(weights.max())
+            if np.isfinite(top):
+                share = np.exp(weights - top)
+                if share.std() <= MAX_NORMALISER_ERROR * share.mean() * np.sqrt(len(share)):
+                    break
+            if len(weights) >= NORMALISER_DRAWS:
+                break
+        if not np.isfinite(top):
+            self._draw_inside(1, condition, seed=0)  # looks further, or says that nothing lies inside
+            return -float(np.log(MAX_CANDIDATES)), 1 / MAX_CANDIDATES
+        level = top + float(np.log(np.mean(np.exp(weights - top))))
+        return level, float(np.isfinite(weights).mean())
+
+    def _is_inside(self, theta: Array) -> npt.NDArray[np.bool_]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = np.asarray(np.isfinite(theta).all(1))
+            inside[inside] = np.isfinite(self.prior.log_prob(theta[inside]))
+        return inside
+
+
+def _candidates_per_draw(log_weights: Array) -> float:
+    """Return how many candidates to try per draw: the largest weight over the mean one, within bounds."""
+    share = np.exp(log_weights - log_weights.max())
+    return float(np.clip(1.2 / share.mean(), 2.0, CANDIDATES_PER_DRAW))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,18 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
+from thrifty.inference.neural.members import build_mlp
 from thrifty.inference.neural.recipes import MLPEmbedding, SetEmbedding, SignalEmbedding
-
-ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"silu": nn.SiLU, "relu": nn.ReLU, "elu": nn.ELU, "tanh": nn.Tanh}
-
-
-def build_mlp(first: int, hidden: tuple[int, ...], last: int, activation: str = "silu") -> nn.Sequential:
-    """Linear layers with an activation between them."""
-    widths = (first, *hidden)
-    layers: list[nn.Module] = []
-    for a, b in itertools.pairwise(widths):
-        layers += [nn.Linear(a, b), ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], last))
 
 
 class Signal(nn.Module):

@@ -16,6 +16,7 @@ from thrifty.errors import ConfigError, QualityGateError
 from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, describe_failures, prepare
+from thrifty.inference.neural.recipes import AutoregressiveMixture
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
@@ -56,19 +57,23 @@ class LikelihoodMethod:
 
         rows = prepare(simulations, self.prior, weighted=self.weighted)
         box, shaped = choose_condition_box(self.prior), self.embedding is not None
-        frame = measure_frame(rows, box, shaped=shaped, scores=self.method == "nre")
+        scores, cells = self.method == "nre", self.method == "nle"  # x is a condition, or what is modelled
+        frame = measure_frame(rows, box, shaped=shaped, scores=scores, cells=cells)
         seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
         valid, notes = self._fit_validity(simulations, frame, seeds[2])
         weights, share = scale_to_mean_one(rows.log_weights), self.training.validation
+        network = self.network
+        if isinstance(network, AutoregressiveMixture):
+            network = network.settle(len(rows.theta), likelihood=True)
         with seed_torch(seeds[0]):
-            net, tensors = self._build(rows, frame, weights)
+            net, tensors = self._build(network, rows, frame, weights)
         table = Table(tensors, weights, mark_held_out(rows.index, share))
         curve = train(net, self._loss, table=table, settings=self.training, seed=seeds[1])
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes)
-        trained = Trained(self.method, net, self.network, self.embedding, frame, rows.reach, curve, notes, kept)
+        trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)
 
-    def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[Any, ...]]:
+    def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[Any, ...]]:
         """Build the network, and the tensors that its loss reads."""
         raise NotImplementedError
 

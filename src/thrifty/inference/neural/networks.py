@@ -19,9 +19,9 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.embeddings import ACTIVATIONS, build_mlp
 from thrifty.inference.neural.head_start import Shift
-from thrifty.inference.neural.recipes import MAF, NSF, Classifier, MixtureDensity, is_recipe
+from thrifty.inference.neural.members import ACTIVATIONS, MembersNet, build_mlp
+from thrifty.inference.neural.recipes import MAF, NSF, AutoregressiveMixture, Classifier, MixtureDensity, is_recipe
 from thrifty.types import Array
 
 ROWS_PER_EVALUATION = 20_000  # bounds memory, still large enough to be fast
@@ -71,7 +71,7 @@ def _as_tensor(table: np.ndarray) -> Tensor:
 
 @torch.no_grad()
 def draw_rows(net: DensityNet, n: int, c: np.ndarray, g: torch.Generator) -> Array:
-    """Draw (n, p) given one row c (1, ...)."""
+    """Draw (n, p) given one row c (1, ...), or (m n, p), n for each of m rows."""
     with use_one_thread():
         return net.sample(n, torch.from_numpy(c), g).numpy().astype(np.float64)
 
@@ -173,6 +173,11 @@ class DensityNet(nn.Module):
         self.density, self.embedding = density, embedding or nn.Identity()
         self.shift: Shift | None = None
 
+    @property
+    def members(self) -> int:
+        """How many densities learn side by side."""
+        return self.density.members if isinstance(self.density, MembersNet) else 1
+
     def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b,); a condition that is one row repeated is embedded once."""
         repeated = len(c) > 1 and c.stride(0) == 0
@@ -184,21 +189,30 @@ class DensityNet(nn.Module):
         return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
 
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
-        """Log density (b, k) of k points y (b, k, p) under each row of c (b, ...)."""
+        """Log density (members, b, k) of k points y (b, k, p) given c (b, ...), without the shift's log width."""
         b, k, p = y.shape
         context = self.embedding(c).repeat_interleave(k, 0)
-        if self.shift is not None:  # its log width is the same for all atoms of a row and cancels in every use of them
+        if self.shift is not None:
             place, log_width = self.shift(c)
             y = (y - place[:, None]) / log_width.exp()[:, None]
-        return self.density.log_prob(y.reshape(b * k, p), context).view(b, k)  # type: ignore[operator]
+        y = y.reshape(b * k, p)
+        if isinstance(self.density, MembersNet):
+            return self.density.log_prob_members(y, context).unflatten(1, (b, k))
+        return self.density.log_prob(y, context).view(1, b, k)  # type: ignore[operator]
+
+    def log_prob_members(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log density (members, b) of each member: what is maximised, so that each learns by itself."""
+        value = self.log_prob_atoms(y[:, None], c)[..., 0]
+        return value if self.shift is None else value - self.shift(c)[1].sum(-1)
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
-        """N draws given one row c (1, ...)."""
-        context = self.embedding(c).expand(n, -1)
+        """Draw n (m n, p) given each row of c (m, ...)."""
+        context = self.embedding(c)
+        context = context.expand(n, -1) if len(c) == 1 else context.repeat_interleave(n, 0)
         draws = self.density.sample(context, g)  # type: ignore[operator]
         if self.shift is None:
             return draws
-        place, log_width = self.shift(c)
+        place, log_width = (part if len(c) == 1 else part.repeat_interleave(n, 0) for part in self.shift(c))
         return place + log_width.exp() * draws
 
 
@@ -245,13 +259,12 @@ class SbiRatio(nn.Module):
 def build_density(
     network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
 ) -> DensityNet:
-    """Build a density of y (n, p) given c: from a recipe, an sbi builder, or an sbi estimator.
-
-    sbi's builders are called (theta, x) also for likelihoods, where y is x.
-    """
+    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always."""
     features = y.shape[1]
     if isinstance(network, NSF | MAF):
         return DensityNet(FlowNet(network, features, context), embedding)
+    if isinstance(network, AutoregressiveMixture):
+        return DensityNet(MembersNet(network, features, context), embedding)
     if isinstance(network, MixtureDensity):
         return DensityNet(MixtureNet(network, features, context), embedding)
     if isinstance(network, nn.Module) and hasattr(network, "loss") and hasattr(network, "sample"):

@@ -11,9 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMethod
 from thrifty.inference.neural.prepare import Rows
-from thrifty.inference.neural.recipes import NSF
+from thrifty.inference.neural.recipes import AutoregressiveMixture
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training_settings import Training
 from thrifty.types import Array, Prior
@@ -28,7 +30,8 @@ class NLE(LikelihoodMethod):
 
     Args:
         prior: The prior; anything `as_prior` reads.
-        network: `th.NSF()`, `th.MAF()`, `th.MixtureDensity()`, or an sbi density estimator.
+        network: `th.AutoregressiveMixture()`, `th.NSF()`, `th.MAF()`, `th.MixtureDensity()`, or an sbi density
+            estimator.
         weighted: Use the importance weights in the loss (the paper's Ca-NLE); not needed.
         failures: "refuse" when more than 1 % of the prior mass failed, or "model" P(valid | theta) and multiply.
         training: Settings of the loop.
@@ -44,20 +47,38 @@ class NLE(LikelihoodMethod):
 
     method = "nle"
     prior: Prior
-    network: Any = field(default_factory=NSF)
+    network: Any = field(default_factory=AutoregressiveMixture)
     weighted: bool = False
     failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
     embedding = None  # x is what is modelled
 
-    def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
 
         from thrifty.inference.neural.networks import build_density
 
         x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_theta(rows.theta))
-        return build_density(self.network, x, theta, context=self.prior.dim, likelihood=True), (x, theta)
+        net = build_density(network, x, theta, context=self.prior.dim, likelihood=True)
+        if frame.cells is None:
+            return net, (x, theta)
+        tied = frame.cells.which
+        ends = frame.cells.probabilities(rows.x.reshape(len(rows.x), -1)[:, frame.keep][:, tied])
+        low, width = (torch.from_numpy(end.astype(np.float32)) for end in ends)
+        return net, (x, theta, low, width, torch.from_numpy(tied).expand(len(x), -1))
 
     @staticmethod
     def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-        return -net.log_prob(rows[0], rows[1])
+        x = rows[0] if len(rows) == 2 else _draw_in_cells(rows, g)
+        return -net.log_prob_members(x, rows[1])
+
+
+def _draw_in_cells(rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
+    """Return x (b, k) with a new place in its cell for each tied value."""
+    import torch
+
+    x, _, low, width, which = rows
+    drawn = torch.special.ndtri(low + width * torch.rand(low.shape, generator=g))
+    x = x.clone()
+    x[which] = torch.where(width > 0, drawn, x[which].view_as(low)).flatten()
+    return x

@@ -22,10 +22,16 @@ from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
-from thrifty.inference.neural.recipes import NSF, SetEmbedding, is_recipe
+from thrifty.inference.neural.recipes import AutoregressiveMixture, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
-from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
+from thrifty.inference.neural.training_settings import (
+    Training,
+    assign_folds,
+    fingerprint_held_out,
+    mark_held_out,
+    require_neural,
+)
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -44,7 +50,8 @@ class NPE:
 
     Args:
         prior: The prior; anything `as_prior` reads.
-        network: `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi density estimator.
+        network: `th.AutoregressiveMixture()`, `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi
+            density estimator.
         embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.SetEmbedding()` for several independent
             observations, any `torch.nn.Module` (b, *event) -> (b, k), or None for x as it is.
         correction: "weights", "after" or "atomic"; see above.
@@ -61,7 +68,7 @@ class NPE:
     """
 
     prior: Prior
-    network: Any = field(default_factory=NSF)
+    network: Any = field(default_factory=AutoregressiveMixture)
     embedding: Any = None
     correction: Correction = "weights"
     training: Training = field(default_factory=Training)
@@ -82,7 +89,6 @@ class NPE:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
         check_fit(simulations, seed)
-        from thrifty.inference.neural.embeddings import build_embedding
         from thrifty.inference.neural.head_start import fit_shift
         from thrifty.inference.neural.networks import build_density, seed_torch
         from thrifty.inference.neural.training import Table, scale_to_mean_one, train
@@ -104,15 +110,23 @@ class NPE:
         frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _make_tensors(table, frame, self.prior, sets)
+        network = self.network
+        if isinstance(network, AutoregressiveMixture):
+            network = network.settle(len(table.theta), likelihood=False)
         with seed_torch(first):
-            embedding, context = build_embedding(self.embedding, frame.inputs)
-            net = build_density(self.network, tensors[0], tensors[1], context=context, embedding=embedding)
+            embedding, context = None, int(np.prod(frame.inputs))
+            if self.embedding is not None:
+                from thrifty.inference.neural.embeddings import build_embedding
+
+                embedding, context = build_embedding(self.embedding, frame.inputs)
+            net = build_density(network, tensors[0], tensors[1], context=context, embedding=embedding)
         net.shift = shift
+        apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
-        curve = train(net, loss, table=Table(tensors, weights, validates), settings=self.training, seed=second)
+        curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=self.training, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
-        trained = Trained("npe", net, self.network, self.embedding, frame, table.reach, curve, notes, kept)
+        trained = Trained("npe", net, network, self.embedding, frame, table.reach, curve, notes, kept)
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
 
     def _choose_box(self, narrow: np.ndarray) -> BoxTransform:
@@ -159,7 +173,7 @@ def _make_tensors(table: Rows, frame: Frame, prior: Prior, sets: bool) -> tuple[
 
 
 def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    return -net.log_prob(rows[0], rows[1])
+    return -net.log_prob_members(rows[0], rows[1])
 
 
 def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
@@ -168,7 +182,7 @@ def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> t
 
     m = rows[1].shape[1]
     size = int(torch.randint(1, m + 1, (1,), generator=g))
-    return -net.log_prob(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
+    return -net.log_prob_members(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
 
 
 def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
@@ -180,4 +194,4 @@ def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -
     theta, x, log_prior = rows
     which = choose_contrasts(len(theta), ATOMS_PER_PAIR, g)
     scores = net.log_prob_atoms(theta[which], x) - log_prior[which]
-    return torch.logsumexp(scores, 1) - scores[:, 0]
+    return torch.logsumexp(scores, -1) - scores[..., 0]

@@ -56,7 +56,7 @@ class NRE(LikelihoodMethod):
     failures: FailurePolicy = "refuse"
     training: Training = field(default_factory=Training)
 
-    def _build(self, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
+    def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
 
         from thrifty.inference.neural.embeddings import build_embedding
@@ -64,7 +64,7 @@ class NRE(LikelihoodMethod):
 
         theta, x = torch.from_numpy(frame.encode_theta(rows.theta)), torch.from_numpy(frame.encode_x(rows.x))
         embedding, context = build_embedding(self.embedding, frame.inputs)
-        net = build_ratio(self.network, theta, x, context=context, embedding=embedding)
+        net = build_ratio(network, theta, x, context=context, embedding=embedding)
         return net, (theta, x, torch.from_numpy(np.log(weights).astype(np.float32)))
 
     @staticmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,9 +13,13 @@ from thrifty.inference import archive, mcmc
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import check_draws, read_observations, warn_if_far
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
-from thrifty.inference.posterior_draws import maximise
+from thrifty.inference.posterior_draws import drop_nan, log_evidence_many, maximise, temper_many
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, as_rows
+
+MIN_WALKERS = 100  # for each of many observations: fewer lose separate peaks
+START_PER_WALKER = 4  # prior draws for each
+PAIRS_AT_ONCE = 50_000  # walkers of all observations in memory together
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +68,67 @@ class PotentialPosterior(NeuralPosterior):
             max_steps=max_steps,
             start=self.map(x_o, seed) if start == "map" else None,
         )
+
+    def sample_batched(self, n: int, x: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (m, n, p): n at each of m single observations x (m, *event), all walkers of all of them at once.
+
+        Made for calibration, where thousands of draws matter and each need not: one short tempered run,
+        without the checks of `draw`. The evidences are kept, so that `log_prob` at these x is quick.
+        """
+        check_draws(n, seed)
+        rows = np.asarray(x, dtype=np.float64).reshape(-1, *self.trained.frame.event)
+        step = max(PAIRS_AT_ONCE // max(n, MIN_WALKERS), 1)
+        parts = [self._draw_block(n, rows[i : i + step], [seed, i]) for i in range(0, len(rows), step)]
+        return np.concatenate(parts) if parts else np.empty((0, n, self.prior.dim))
+
+    def log_prob_batched(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
+        """Log posterior density (m, l) of l parameters theta (m, l, p) at each of m observations x (m, *event)."""
+        points = np.asarray(theta, dtype=np.float64)
+        rows = np.asarray(x, dtype=np.float64).reshape(-1, *self.trained.frame.event)
+        unknown = [one for one in rows if one[None].tobytes() not in self._evidences]
+        if unknown:
+            self.sample_batched(MIN_WALKERS, np.stack(unknown))
+        log_prior = self.prior.log_prob(points.reshape(-1, self.prior.dim)).reshape(points.shape[:2])
+        level = np.array([self._evidences[one[None].tobytes()] for one in rows])
+        return log_prior + self._pair_likelihood(rows)(points) - level[:, None]
+
+    def _draw_block(self, n: int, x: Array, seed: list[int]) -> Array:
+        box, likelihood, rng = BoxTransform.of(self.prior), self._pair_likelihood(x), np.random.default_rng(seed)
+
+        def log_prior(z: Array) -> Array:
+            flat = z.reshape(-1, self.prior.dim)
+            return drop_nan(self.prior.log_prob(box.to_bounded(flat)) + box.log_jacobian(flat)).reshape(z.shape[:2])
+
+        def log_likelihood(z: Array) -> Array:
+            return drop_nan(likelihood(box.to_bounded(z.reshape(-1, self.prior.dim)).reshape(z.shape)))
+
+        count = max(n + n % 2, MIN_WALKERS)
+        start = box.to_unconstrained(self.prior.sample(START_PER_WALKER * count, rng))
+        start = np.repeat(start[None], len(x), axis=0)
+        walkers = temper_many(log_likelihood, log_prior, start, count, rng=rng)
+        levels = log_evidence_many(log_likelihood, log_prior, walkers, rng=np.random.default_rng([*seed, 1]))
+        for one, level in zip(x, levels, strict=True):
+            self._evidences.setdefault(one[None].tobytes(), float(level))
+        return box.to_bounded(walkers[:, :n].reshape(-1, self.prior.dim)).reshape(len(x), n, -1)
+
+    def _pair_likelihood(self, x: Array) -> Callable[[Array], Array]:
+        """Return theta (m, l, p) -> log likelihood (m, l) of each x (m, *event); x is encoded once."""
+        from thrifty.inference.neural.networks import evaluate_rows
+
+        frame, net, m = self.trained.frame, self.trained.net, len(x)
+        is_density = self.trained.method == "nle"
+        seen = frame.encode_x(x) if is_density else evaluate_rows(net.embedding, frame.encode_x(x)).astype(np.float32)
+        volume = frame.log_x_volume(x)[:, None] if is_density else 0.0
+
+        def likelihood(theta: Array) -> Array:
+            points = frame.encode_theta(theta.reshape(-1, theta.shape[-1]))
+            rows = np.repeat(seen, theta.shape[1], axis=0)
+            value = evaluate_rows(net.log_prob, rows, points) if is_density else evaluate_rows(net, points, rows)
+            if self.valid is not None:
+                value += evaluate_rows(self.valid.log_prob, points)
+            return value.reshape(m, -1) + volume
+
+        return likelihood
 
     def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
@@ -118,10 +184,10 @@ class PotentialPosterior(NeuralPosterior):
         frame, net = self.trained.frame, self.trained.net
         encoded_theta, encoded_x = frame.encode_theta(theta), frame.encode_x(x)
         total = np.zeros(len(theta))
-        for one in encoded_x:
+        for i, one in enumerate(encoded_x):
             row = np.broadcast_to(one, (len(theta), *one.shape))
             if self.trained.method == "nle":
-                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.x_volume
+                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.log_x_volume(x[i : i + 1])
             else:
                 total += evaluate_rows(lambda t, c: log_ratio(net, t, c), encoded_theta, row)
         if self.valid is not None:

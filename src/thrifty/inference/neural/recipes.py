@@ -1,6 +1,7 @@
 """Recipes of networks: frozen settings in plain numbers that can be written to JSON and back.
 
-Densities (NPE learns theta given x, NLE x given theta): `NSF` (default), `MAF` (the paper's), `MixtureDensity`.
+Densities (NPE learns theta given x, NLE x given theta): `AutoregressiveMixture` (default), `NSF`, `MAF`
+(the paper's), `MixtureDensity`.
 Ratios (NRE): `Classifier`. Embeddings of x (NPE, NRE): `MLPEmbedding`, `SignalEmbedding`, `SetEmbedding`,
 or any `torch.nn.Module`. No torch here; `networks.py` builds.
 """
@@ -10,12 +11,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from thrifty.errors import ConfigError
 
 ACTIVATIONS = ("silu", "relu", "elu", "tanh")
+MANY_RUNS = 2_000  # measured at 1,000 and 3,000
 MAX_WIDTH = 100_000  # numbers per layer; a file that asks for more is refused
 
 
@@ -34,7 +36,8 @@ class _Recipe:
                     f"{type(self).__name__}: activation {value!r} is not one of {', '.join(ACTIVATIONS)}",
                     code="bad-setting",
                 )
-            if label not in ("activation", "unconstrained") and not _is_size(value):
+            free = label in ("activation", "unconstrained", "affine") or (label == "members" and value is None)
+            if not free and not _is_size(value):
                 raise ConfigError(
                     f"{type(self).__name__}: {label} must be whole numbers from 1 to {MAX_WIDTH}, got {value!r}",
                     code="bad-setting",
@@ -106,6 +109,49 @@ class MixtureDensity(_Recipe):
     def numbers(self, features: int, context: int) -> int:
         """Estimate how many numbers the network holds."""
         return _count_layers(context, self.hidden, self.components * (1 + features + features * features))
+
+
+@dataclass(frozen=True)
+class AutoregressiveMixture(_Recipe):
+    """The mean of several autoregressive mixtures of normals, trained at once on the same runs.
+
+    The default of NPE and NLE. With few runs one network says too much: the mean of five was ahead of one spline flow
+    by 0.02 to 0.7 nat on every problem tried, at about the same CPU time, and varies less with the seed.
+
+    Args:
+        members: How many networks; by default 5 for NPE, 3 from 2,000 runs on, and 1 for NLE (`settle`).
+        components: Normals in the mixture of each parameter (NPE) or output (NLE).
+        hidden: Widths of the hidden layers.
+        affine: Let an affine autoregressive layer find place and width before the mixture finds the shape.
+        activation: Between the layers.
+        unconstrained: Work over parameters without bounds.
+
+    Example:
+        >>> AutoregressiveMixture(members=3).components
+        8
+    """
+
+    members: int | None = None
+    components: int = 8
+    hidden: tuple[int, ...] = (64, 64, 64)
+    affine: bool = True
+    activation: str = "silu"
+    unconstrained: bool = True
+
+    def numbers(self, features: int, context: int) -> int:
+        """Estimate how many numbers the network holds."""
+        each = _count_layers(features + context, self.hidden, 3 * self.components)
+        each += _count_layers(features + context, self.hidden, 2) if self.affine else 0
+        return (self.members or 1) * features * each
+
+    def settle(self, runs: int, *, likelihood: bool) -> AutoregressiveMixture:
+        """Choose the number of members where it is left open.
+
+        Three are as good as five from 2,000 runs on, at 60 % of the CPU time; a likelihood has one network for each
+        output, so that more members would cost too much.
+        """
+        usual = 1 if likelihood else 5 if runs < MANY_RUNS else 3
+        return replace(self, members=self.members or usual)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 A network sees y = (z - centre) / scale in float32, z being theta without bounds; densities come back through
 log |d y / d theta|. Where x is only a condition, each statistic is shown twice: standardised, and as its normal
 score (its rank in the simulations, on the normal scale), which resolves what a few extreme runs would squeeze
-together: +0.05 nat in half the epochs on epidemic runs. Numpy only, so that it can be saved as plain arrays.
+together: +0.05 nat in half the epochs on epidemic runs. Where x is modelled, outputs with ties are seen as normal
+scores of cells (`cells`). Numpy only, so that it can be saved as plain arrays.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from scipy.special import ndtri
 
 from thrifty.errors import DataError
 from thrifty.inference.archive import Arrays, Recipe
+from thrifty.inference.neural.cells import Cells
 from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, freeze
@@ -98,6 +100,7 @@ class Frame:
         event: Shape of one output.
         shaped: Give x its shape back (an embedding wants it) instead of a flat vector.
         scores: Normal scores shown beside the statistics, or None.
+        cells: The cells of the statistics with ties, where x is modelled, or None.
     """
 
     box: BoxTransform
@@ -107,6 +110,7 @@ class Frame:
     event: tuple[int, ...]
     shaped: bool = False
     scores: Scores | None = None
+    cells: Cells | None = None
 
     def encode_theta(self, theta: Array) -> Float32:
         """Parameters as the network sees them."""
@@ -124,16 +128,22 @@ class Frame:
         """Outputs (n, *event) as the network sees them: (n, inputs), or shaped (n, *event)."""
         kept = x.reshape(len(x), -1)[:, self.keep]
         flat = self.x.forward(kept)
+        if self.cells is not None:
+            flat[:, self.cells.which] = self.cells.encode(kept[:, self.cells.which])
         if self.shaped:
             return flat.reshape(len(x), *self.event).astype(np.float32)
         if self.scores is not None:  # asinh: the identity near 0, a logarithm for the extremes that derail a network
             flat = np.hstack([np.arcsinh(flat), self.scores.forward(kept)])
         return flat.astype(np.float32)
 
-    @property
-    def x_volume(self) -> float:
-        """Log |d y / d x|, for densities over x."""
-        return -float(np.log(self.x.scale).sum())
+    def log_x_volume(self, x: Array) -> Array:
+        """Log |d y / d x| (n,), for densities over x (n, *event); of values in cells, for their probability."""
+        volume = np.full(len(x), -float(np.log(self.x.scale).sum()))
+        if self.cells is None:
+            return volume
+        tied = self.cells.which
+        kept = x.reshape(len(x), -1)[:, self.keep]
+        return volume + float(np.log(self.x.scale[tied]).sum()) + self.cells.log_volume(kept[:, tied])
 
     @property
     def inputs(self) -> tuple[int, ...]:
@@ -147,6 +157,7 @@ class Frame:
         arrays |= {"x_centre": self.x.centre, "x_scale": self.x.scale}
         if self.scores is not None:
             arrays |= {"knots": self.scores.knots, "scores": self.scores.values}
+        arrays |= {} if self.cells is None else self.cells.to_arrays()
         return {"event": list(self.event), "shaped": self.shaped}, arrays
 
     @classmethod
@@ -172,10 +183,13 @@ class Frame:
             event=event,
             shaped=bool(recipe["shaped"]),
             scores=Scores(arrays["knots"], arrays["scores"]) if "knots" in arrays else None,
+            cells=Cells.from_arrays(arrays, k),
         )
 
 
-def measure_frame(rows: Rows, box: BoxTransform, *, shaped: bool = False, scores: bool = False) -> Frame:
+def measure_frame(
+    rows: Rows, box: BoxTransform, *, shaped: bool = False, scores: bool = False, cells: bool = False
+) -> Frame:
     """Measure the frame of a table of pairs, with the weights as used in training."""
     keep = np.ones_like(rows.keep) if shaped else rows.keep
     flat = rows.x.reshape(len(rows.x), -1)[:, keep]
@@ -187,4 +201,5 @@ def measure_frame(rows: Rows, box: BoxTransform, *, shaped: bool = False, scores
         event=tuple(rows.x.shape[1:]),
         shaped=shaped,
         scores=Scores.of(flat, rows.log_weights) if scores and not shaped else None,
+        cells=Cells.of(flat, rows.log_weights) if cells else None,
     )

@@ -11,13 +11,11 @@ weights. A progress bar is drawn on stderr in a terminal, or when asked for.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import hashlib
 import math
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,10 +27,11 @@ from torch import Tensor, nn
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
 from thrifty.inference.neural.networks import make_generator, use_one_thread
-from thrifty.inference.neural.training_settings import Training, TrainingCurve
+from thrifty.inference.neural.training_settings import Training, TrainingCurve, show_progress
 from thrifty.types import Array
 
-Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]  # (net, rows of each table, generator) -> (b,)
+# (net, rows of each table, generator) -> (b,), or (members, b) for a network of several
+Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]
 WARM_UP_STEPS = 20  # to the full learning rate: Adam's first moments are noise
 ROWS_PER_VALIDATION = 2_000
 _NETS = ("net", "average", "best")
@@ -51,6 +50,9 @@ class _State:
     generator: torch.Generator
     train: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
+    lowest: Tensor = field(
+        default_factory=lambda: torch.full((1,), math.inf).double()
+    )  # validation loss of each member
     best_epoch: int = 0
     since: int = 0
     steps: int = 0
@@ -65,15 +67,21 @@ class _State:
 class Table:
     """Tensors with one row per pair, their weights (mean 1), and the numbers of the training and the held-out rows.
 
+    Attributes:
+        apart: Which rows (members, n) each member of a network of several must not train on, or None.
+
     Raises:
         WeightError: few-effective-runs, all the weight is on one side.
     """
 
-    def __init__(self, tensors: tuple[Tensor, ...], weights: Array, validates: np.ndarray) -> None:
+    def __init__(
+        self, tensors: tuple[Tensor, ...], weights: Array, validates: np.ndarray, apart: np.ndarray | None = None
+    ) -> None:
         self.tensors = tensors
         self.weights = torch.from_numpy(np.asarray(weights, dtype=np.float32))
         self.rows = torch.from_numpy(np.flatnonzero(~validates))
         self.held = torch.from_numpy(np.flatnonzero(validates))
+        self.apart = None if apart is None or (apart == validates).all() else torch.from_numpy(apart)
         for side, which in (("held-out", self.held), ("training", self.rows)):
             if not float(self.weights[which].sum()) > 0:
                 raise WeightError(
@@ -82,6 +90,16 @@ class Table:
                     why="a few runs hold all of it",
                     fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
                 )
+
+    @property
+    def checked(self) -> Tensor:
+        """The numbers of the rows that at least one member validates on."""
+        return self.held if self.apart is None else torch.nonzero(self.apart.any(0))[:, 0]
+
+    def weigh(self, which: Tensor, *, held: bool) -> Tensor:
+        """Return the weights (b,), or (members, b) with zeros for the rows that a member must not use so."""
+        weights = self.weights[which]
+        return weights if self.apart is None else weights * (self.apart[:, which] == held)
 
 
 def scale_to_mean_one(log_weights: Array) -> Array:
@@ -110,12 +128,14 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
     state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
+    state.lowest = torch.full((getattr(net, "members", 1),), math.inf, dtype=torch.float64)
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
     if path:
-        mark = _identify_training(net, (*table.tensors, table.weights, table.held), settings, seed)
+        folds = () if table.apart is None else (table.apart,)
+        mark = _identify_training(net, (*table.tensors, table.weights, table.held, *folds), settings, seed)
         _load_checkpoint(path, mark, state)
-    with use_one_thread(), _show_progress(settings) as advance:
+    with use_one_thread(), show_progress(settings) as advance:
         while not (stopped := _reason_to_stop(state, settings)):
             begun = time.monotonic()
             state.train.append(_train_epoch(state, loss, table, settings))
@@ -147,8 +167,9 @@ def _blend(averages: list[Any], parameters: list[Any], share: float) -> None:
 
 def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) -> float:
     """Pass once over the training rows in a new order; return the mean weighted loss."""
-    tensors, weights, rows = table.tensors, table.weights, table.rows
+    rows = table.rows
     state.net.train()
+    clip = settings.clip / math.sqrt(len(state.lowest))  # of the mean over members
     batch = settings.batch or min(max(len(rows) // 9, 50), 500)
     parts = max(round(len(rows) / batch), 1)
     order = rows[torch.randperm(len(rows), generator=state.generator)]
@@ -159,10 +180,10 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
         state.steps += 1
         for group in state.optimiser.param_groups:
             group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP_STEPS)
-        value = (weights[which] * loss(state.net, tuple(t[which] for t in tensors), state.generator)).mean()
+        value = (table.weigh(which, held=False) * loss(state.net, _take(table, which), state.generator)).mean()
         state.optimiser.zero_grad(set_to_none=True)
         value.backward()
-        norm = nn.utils.clip_grad_norm_(parameters, settings.clip, foreach=True)
+        norm = nn.utils.clip_grad_norm_(parameters, clip, foreach=True)
         if not math.isfinite(float(norm)):  # one extreme row must not spoil the network
             skipped += 1
             continue
@@ -176,28 +197,51 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
             code="poor-training",
             fix="look for extreme values in x (take logarithms), or lower Training(learning_rate=...)",
         )
-    return total / float(weights[rows].sum())
+    return total / float(table.weights[rows].sum())
+
+
+def _take(table: Table, which: Tensor) -> tuple[Tensor, ...]:
+    return tuple(t[which] for t in table.tensors)
 
 
 @torch.no_grad()
 def _validate(state: _State, loss: Loss, table: Table) -> None:
     """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
-    tensors, weights, held = table.tensors, table.weights, table.held
     state.average.eval()
     contrasts = make_generator(0)
     for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
         mine.copy_(theirs)
-    total = 0.0
-    for which in held.split(ROWS_PER_VALIDATION):
-        each = loss(state.average, tuple(t[which] for t in tensors), contrasts)
-        total += float((weights[which] * each).sum())
-    value = total / float(weights[held].sum())
-    state.validation.append(value if math.isfinite(value) else math.inf)
-    if len(state.validation) == 1 or value < state.validation[state.best_epoch]:
-        state.best_epoch, state.since = len(state.validation) - 1, 0
-        state.best.load_state_dict(state.average.state_dict())
+    total, mass = torch.zeros(len(state.lowest), dtype=torch.float64), 0.0
+    for which in table.checked.split(ROWS_PER_VALIDATION):
+        each, weights = loss(state.average, _take(table, which), contrasts), table.weigh(which, held=True)
+        total, mass = total + (weights * each).sum(-1), mass + weights.sum(-1).double()
+    values = (total / mass).nan_to_num(math.inf, math.inf, math.inf)
+    if not _are_apart(state.net):
+        values = values.mean().expand(len(values))
+    better = values < state.lowest
+    state.validation.append(float(values.mean()))
+    if state.validation[-1] <= min(state.validation):
+        state.best_epoch = len(state.validation) - 1
+    if better.any() or len(state.validation) == 1:
+        state.since, state.lowest = 0, torch.where(better, values, state.lowest)
+        _keep_best(state, better if len(state.validation) > 1 else torch.ones_like(better))
     else:
         state.since += 1
+
+
+def _are_apart(net: nn.Module) -> bool:
+    """Tell whether the members share no numbers, so that each can keep its own best epoch."""
+    return not any(True for p in getattr(net, "embedding", nn.Identity()).parameters())
+
+
+def _keep_best(state: _State, better: Tensor) -> None:
+    """Copy the averaged numbers of the members that became better; of all at once where they are one network."""
+    if better.all():
+        state.best.load_state_dict(state.average.state_dict())
+        return
+    for kept, now in zip(state.best.parameters(), state.average.parameters(), strict=True):
+        which = better.repeat_interleave(len(kept) // len(better))
+        kept[which] = now[which]
 
 
 def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
@@ -220,6 +264,7 @@ def _save_checkpoint(path: Path, mark: str, state: _State) -> None:
         arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
     arrays["generator"] = state.generator.get_state().numpy()
     arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
+    arrays["lowest"] = state.lowest.numpy()
     recipe = {"kind": "training", "mark": mark, **{label: getattr(state, label) for label in _COUNTERS}}
     archive.write(path, recipe, arrays)
 
@@ -249,27 +294,5 @@ def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
     state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
     for label in _COUNTERS:
         setattr(state, label, recipe[label])
-
-
-@contextlib.contextmanager
-def _show_progress(settings: Training) -> Iterator[Callable[[_State], None]]:
-    """Yield a function to call with the state after each epoch."""
-    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
-    if not wanted:
-        yield lambda state: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeElapsedColumn
-
-    losses = "epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"
-    patience = "patience {task.completed:.0f}/{task.total:.0f}"
-    columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
-    nan = float("nan")
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
-
-        def advance(state: _State) -> None:
-            losses, best = state.validation, state.validation[state.best_epoch]
-            bar.update(task, completed=state.since, epoch=len(losses), loss=losses[-1], best=best)
-
-        yield advance
+    lowest = arrays.get("lowest", np.array([state.validation[state.best_epoch]]))  # one member in older files
+    state.lowest = torch.from_numpy(lowest.astype(np.float64))
