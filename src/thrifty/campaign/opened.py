@@ -17,7 +17,7 @@ import numpy as np
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.weighting import limit_log_factor, pool_of
+from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.runner.snapshot import Snapshot
 from thrifty.store.lock import FolderLock
@@ -83,7 +83,7 @@ class OpenCampaign:
         if not len(table):
             return np.empty(0)
         if len(self._pool_weights) != len(table):  # rows that count are added, never taken away
-            self._pool_weights = pool_of(table, self.parts, self.prior).log_weight(table.theta)
+            self._pool_weights = pool_log_weights(pool_of(table, self.parts, self.prior), table.theta)
         return self._pool_weights + limit_log_factor(table)
 
     def take_snapshot(self) -> Snapshot:

@@ -29,6 +29,7 @@ from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.runner.task import Outcome
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.backup import refuse_lost_store, write_backup
+from thrifty.store.groups import MAX_GROUP_ROWS
 from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row, printable, run_row, with_checksum
 from thrifty.store.schema import (
     APPLICATION_ID,
@@ -205,22 +206,24 @@ class Store:
                 if block.id in blocks and admitted > block.admitted:
                     self._put_block(replace(block, admitted=admitted))
 
-    def plan_rows(self) -> Iterator[Row]:
-        """Yield plan rows in order, with their checksums."""
-        with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(f"SELECT {', '.join(PLAN)}, sum FROM plan ORDER BY idx")
+    def plan_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(PLAN)}, sum FROM plan ORDER BY idx", size)
 
-    def narrow_rows(self, size: int = 4096) -> Iterator[list[Row]]:
+    def _groups(self, sql: str, size: int) -> Iterator[list[Row]]:
+        with translate_sqlite_errors(self.folder):
+            rows = self.db.execute(sql)
+            while group := rows.fetchmany(size):
+                yield group
+
+    def narrow_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
         """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x."""
         plan, runs = (
             ", ".join(f"{table}.{name}" for name in names) for table, names in (("p", (*PLAN, "sum")), ("r", NARROW))
         )
-        with translate_sqlite_errors(self.folder):
-            rows = self.db.execute(
-                f"SELECT {plan}, {runs} FROM plan p LEFT JOIN runs r ON r.idx = p.idx ORDER BY p.idx"
-            )
-            while group := rows.fetchmany(size):
-                yield group
+        yield from self._groups(
+            f"SELECT {plan}, {runs} FROM plan p LEFT JOIN runs r ON r.idx = p.idx ORDER BY p.idx", size
+        )
 
     # --- runs ---
 
@@ -232,10 +235,9 @@ class Store:
             rows = (run_row(outcome, policy=rule, finished=now) for outcome in outcomes)
             self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
 
-    def run_rows(self) -> Iterator[Row]:
-        """Yield run rows in order, with their checksums."""
-        with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx")
+    def run_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of run rows in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx", size)
 
     def common_shape(self) -> str | None:
         """Return the shape that most outputs have, as text; None before the first output."""
