@@ -174,7 +174,9 @@ class Campaign:
         """
         _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
         with self.session.writing() as opened:
-            return Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+            plan = Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+            opened.keep_figures()
+            return plan
 
     def quote(
         self,
@@ -251,17 +253,21 @@ class Campaign:
             driver.raise_if_interrupted()
             return driver.finish(ending)
 
-    def simulations(self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS) -> Simulations:
+    def simulations(
+        self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS, lazy: bool = False
+    ) -> Simulations:
         """The table of all runs, pilot included through the joint balance weights.
 
         Args:
             allow_incomplete: Return what there is although planned runs are missing; cheap runs are then favoured.
             max_failed: Share of prior mass that may have failed; above it the posterior would be conditional on
                 finishing, so this raises unless a larger share is accepted here.
+            lazy: Keep x in a file instead of memory, as a read-only memory map, for tables larger than memory. The file
+                lies beside the store, has no name, and its room is free again when the table is no longer used.
         """
         with self.session.reading() as opened:
             return to_simulations(
-                opened.table_with_outputs(),
+                opened.table_with_outputs(lazy=lazy),
                 opened.parts,
                 self.prior,
                 opened.settings,

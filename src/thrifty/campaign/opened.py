@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,9 +17,12 @@ import numpy as np
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.status import Status, make_status
+from thrifty.campaign.totals import MIN_KEPT_RUNS, sum_up
 from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of
 from thrifty.errors import CampaignError, ConfigError
-from thrifty.runner.snapshot import Snapshot
+from thrifty.runner.snapshot import Snapshot, Totals
+from thrifty.runner.task import Outcome
+from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.store import Store
@@ -44,6 +47,7 @@ class OpenCampaign:
     settings: CampaignSettings
     check_draws: bool = True
     _pool_weights: Array = field(default_factory=lambda: np.empty(0))
+    _figures: dict[str, Any] | None = None
 
     @cached_property
     def parts(self) -> dict[int, Part]:
@@ -55,9 +59,9 @@ class OpenCampaign:
         """All planned rows without outputs; runs that finish during this call are entered in it."""
         return read_columns(self.store, dim=self.settings.dim, shape=self.settings.shape, check=self.check_draws)
 
-    def table_with_outputs(self) -> Table:
-        """Read the rows that count, with outputs, every checksum tested."""
-        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape)
+    def table_with_outputs(self, *, lazy: bool = False) -> Table:
+        """Read the rows that count, with outputs, every checksum tested; with `lazy` outputs lie in a file."""
+        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
 
     def keep(self, **changes: Any) -> None:
         """Store settings; their names are those of `CampaignSettings`."""
@@ -91,11 +95,37 @@ class OpenCampaign:
         table, kind, scale = self.table.counted(), self.settings.cost_kind, self.settings.cost_scale
         return Snapshot(table.status, table.cost(kind) * scale, table.predicted * scale, self.log_weights())
 
+    def sum_up(self) -> Totals:
+        """Return sums over the runs that count, from those kept in the folder and what was recorded since."""
+        if self.store.has_limits():
+            self.judge_shapes()
+            return self.take_snapshot().sum_up()
+        if self._figures is None:
+            self._figures = self.store.figures()
+        totals, self._figures = sum_up(self.store, self.settings, self.parts, self.prior, kept=self._figures)
+        return totals
+
+    def keep_figures(self) -> None:
+        """Keep the sums in the folder, so that `status` of a large campaign need not compute them."""
+        if self.store.planned() >= MIN_KEPT_RUNS and not self.store.has_limits():
+            self.sum_up()
+            if self._figures is not None:
+                self.store.put_figures(self._figures)
+
+    def note_outcomes(self, outcomes: Sequence[Outcome], limit: TimeLimit | None) -> None:
+        """Enter recorded runs in the table, if it was read."""
+        if "table" in vars(self):
+            self.table.enter_all(outcomes, limit)
+
+    def note_admission(self, last: int, blocks: Collection[int]) -> None:
+        """Enter an admission in the table, if it was read."""
+        if "table" in vars(self):
+            self.table.admit_through(last, blocks=blocks)
+
     def status(self) -> Status:
-        """Compute the status from the table in memory."""
-        self.judge_shapes()
-        now, elapsed = self.take_snapshot(), self.store.spent("elapsed")
-        withdrawn = len(self.table) - len(now.status)
+        """Compute the status of this moment."""
+        now, elapsed = self.sum_up(), self.store.spent("elapsed")
+        withdrawn = self.store.planned() - now.planned
         return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
 
 

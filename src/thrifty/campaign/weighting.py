@@ -8,6 +8,7 @@ own, by the rule under which each run was made.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,18 @@ def proposal_of(part: Part, prior: Prior) -> Any:
 
 def pool_of(table: Table, parts: dict[int, Part], prior: Prior) -> Pool:
     """Return the pool from which the rows of a table were drawn."""
-    counts = np.bincount(table.part, minlength=1)
-    used = [(int(counts[number]), part) for number, part in parts.items() if number < len(counts) and counts[number]]
+    numbers, counts = np.unique(table.part, return_counts=True)
+    pool = pool_from_counts(dict(zip(numbers.tolist(), counts.tolist(), strict=True)), parts, prior)
     with reject_malformed(None, "a frozen proposal"):
-        pool = Pool(tuple((count, proposal_of(part, prior)) for count, part in used), prior)
         pool.log_weight(table.theta[:1])
     return pool
+
+
+def pool_from_counts(counts: Mapping[int, int], parts: dict[int, Part], prior: Prior) -> Pool:
+    """Return the pool of so many draws from each part, by its number."""
+    used = [(counts[number], part) for number, part in parts.items() if counts.get(number)]
+    with reject_malformed(None, "a frozen proposal"):
+        return Pool(tuple((count, proposal_of(part, prior)) for count, part in used), prior)
 
 
 def pool_log_weights(pool: Pool, theta: Array) -> Array:

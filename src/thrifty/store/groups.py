@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from thrifty.runner.time_limits import TimeLimit, read_policy
 from thrifty.store.rows import PLAN, RUNS, Row, encode_value
+from thrifty.store.validate import Block
 from thrifty.types import Array
 
 Column = Sequence[Any]
@@ -117,6 +118,15 @@ def read_plan_group(rows: Sequence[Row], dim: int) -> PlanGroup | None:
         numbers = np.array(column, dtype=np.float64)  # NULL is how NaN is stored
         plain &= ~np.isinf(numbers)
     return PlanGroup(plain, np.array(index), np.array(block), values, np.array(predicted, dtype=np.float64))
+
+
+def find_blocks(numbers: npt.NDArray[np.int64], blocks: Sequence[Block]) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Return the position of each row's block in `blocks`, and whether it is there (n,)."""
+    ids = np.array([block.id for block in blocks], dtype=np.int64)
+    if not len(ids):
+        return np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=bool)
+    at = np.minimum(np.searchsorted(ids, numbers), len(ids) - 1)
+    return at, ids[at] == numbers
 
 
 @dataclass(frozen=True)

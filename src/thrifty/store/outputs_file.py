@@ -43,7 +43,7 @@ def make_file_array(folder: Path, shape: tuple[int, ...]) -> Array:
         return np.memmap(file, dtype=np.float64, mode="r+", shape=shape)
 
 
-def _open_unnamed(folder: Path):  # noqa: ANN202 - the type of temporary files differs between systems
+def _open_unnamed(folder: Path):
     try:
         return tempfile.TemporaryFile(dir=folder)
     except OSError:  # a folder that may only be read

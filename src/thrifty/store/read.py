@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from thrifty.errors import DamagedStoreError
 from thrifty.runner.task import MAX_OUTPUT_BYTES
 from thrifty.runner.time_limits import read_policy
-from thrifty.store.groups import Mask, group_rows, read_plan_group, read_run_group
-from thrifty.store.rows import PLAN, RUNS, Row, read_outcome, read_theta
+from thrifty.store.groups import find_blocks, group_rows, read_plan_group, read_run_group
 from thrifty.store.outputs_file import make_file_array
+from thrifty.store.rows import PLAN, RUNS, Row, read_outcome, read_theta
 from thrifty.store.store import Store
 from thrifty.store.table import Shape, Table
-from thrifty.store.validate import MAX_MISSING_DRAWS, Block, malformed_store_error, reject_malformed
+from thrifty.store.validate import MAX_MISSING_DRAWS, Block, damaged_rows_error, malformed_store_error, reject_malformed
 from thrifty.types import STATUSES
 
 _AFTER_PLAN = len(PLAN) + 1  # position of the run's columns in a narrow row
@@ -59,7 +58,7 @@ def scan(store: Store, *, dim: int, shape: Shape | None, lazy: bool = False) -> 
 def _enter_draws(table: Table, at: int, rows: Sequence[Row], blocks: Sequence[Block], damaged: list[int]) -> int:
     """Fill in the draws that count, from row `at` of the table; return the next free row."""
     group = read_plan_group(rows, table.theta.shape[1])
-    if group is None or not group.plain.all() or not (known := _find_blocks(group.block, blocks))[1].all():
+    if group is None or not group.plain.all() or not (known := find_blocks(group.block, blocks))[1].all():
         return _enter_draws_singly(table, at, rows, {block.id: block for block in blocks}, damaged)
     first, admitted = (np.array([getattr(block, name) for block in blocks])[known[0]] for name in ("first", "admitted"))
     counted = group.index - first < admitted
@@ -74,15 +73,6 @@ def _enter_draws(table: Table, at: int, rows: Sequence[Row], blocks: Sequence[Bl
     ):
         column[at:end] = values[counted]
     return end
-
-
-def _find_blocks(numbers: npt.NDArray[np.int64], blocks: Sequence[Block]) -> tuple[npt.NDArray[np.int64], Mask]:
-    """Return the position of each row's block in `blocks`, and whether it is there (n,)."""
-    ids = np.array([block.id for block in blocks], dtype=np.int64)
-    if not len(ids):
-        return np.zeros(len(numbers), dtype=np.int64), np.zeros(len(numbers), dtype=bool)
-    at = np.minimum(np.searchsorted(ids, numbers), len(ids) - 1)
-    return at, ids[at] == numbers
 
 
 def _enter_draws_singly(
@@ -125,21 +115,44 @@ def read_columns(store: Store, *, dim: int, shape: Shape | None, check: bool) ->
     With `check` the checksum of every draw is tested: these parameters will be simulated or fitted. Runs cannot be
     checked without their outputs; `read_table` checks them. Without a `shape`, outputs wait for `judge_shapes`.
     """
-    blocks = store.blocks()
-    n = store.planned()
-    if n != sum(block.n for block in blocks):
-        _refuse_damaged(store, set(_unmatched(store, blocks)))
-    table, at = Table.empty(n, dim=dim, shape=shape, outputs=False), 0
+    blocks = check_planned(store)
+    table, at = Table.empty(store.planned(), dim=dim, shape=shape, outputs=False), 0
     for group in store.narrow_rows():
-        rows = slice(at, at + len(group))
-        with reject_malformed(store.folder, "a row"):
-            damaged = _enter_plan(table, rows, group, check=check)
-            _enter_narrow(table, rows, group)
-        _refuse_damaged(store, damaged)
+        _enter_columns(store, table, slice(at, at + len(group)), group, check=check)
         at += len(group)
     unmatched = table.assign(blocks)
     _refuse_damaged(store, set(table.index[unmatched].tolist()))
     return table
+
+
+def stream_columns(store: Store, *, dim: int, shape: Shape, after: float | None = None) -> Iterator[Table]:
+    """Yield what `read_columns` reads as small tables, one after the other: memory stays flat.
+
+    With `after`, a time stamp, only rows whose run was recorded after it.
+    """
+    blocks = check_planned(store)
+    for group in store.narrow_rows(after=after):
+        table = Table.empty(len(group), dim=dim, shape=shape, outputs=False)
+        _enter_columns(store, table, slice(0, len(group)), group, check=False)
+        unmatched = table.assign(blocks)
+        _refuse_damaged(store, set(table.index[unmatched].tolist()))
+        yield table
+
+
+def check_planned(store: Store) -> list[Block]:
+    """Return the blocks; refuse a plan that has more or fewer draws than they say."""
+    blocks = store.blocks()
+    if store.planned() != sum(block.n for block in blocks):
+        _refuse_damaged(store, set(_unmatched(store, blocks)))
+    return blocks
+
+
+def _enter_columns(store: Store, table: Table, rows: slice, group: Sequence[Row], *, check: bool) -> None:
+    with reject_malformed(store.folder, "a row"):
+        damaged = _enter_plan(table, rows, group, check=check)
+        if not damaged:
+            _enter_narrow(table, rows, group)
+    _refuse_damaged(store, damaged)
 
 
 def _enter_plan(table: Table, rows: slice, group: Sequence[Row], *, check: bool) -> set[int]:
@@ -185,16 +198,8 @@ def _enter_narrow(table: Table, rows: slice, group: Sequence[Row]) -> None:
 
 
 def _refuse_damaged(store: Store, indices: set[int]) -> None:
-    if not indices:
-        return
-    bad = sorted(indices)
-    listed = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
-    raise DamagedStoreError(
-        f"{len(bad)} records of {store.folder} fail their checksum (indices {listed})",
-        code="damaged-folder",
-        why="a changed value would be used as if it had been simulated",
-        fix="verify(repair=True) runs them again",
-    )
+    if indices:
+        raise damaged_rows_error(store.folder, indices)
 
 
 def _unmatched(store: Store, blocks: Sequence[Block]) -> list[int]:

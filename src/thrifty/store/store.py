@@ -20,6 +20,7 @@ import os
 import socket
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
@@ -40,13 +41,12 @@ from thrifty.store.schema import (
     connect,
     translate_sqlite_errors,
 )
-from thrifty.store.table import Table
 from thrifty.store.validate import BLOCK_COLUMNS, Block, Part, parse_blocks, parse_parts, parse_settings
 from thrifty.types import Array
 from thrifty.version import __version__
 
-GROUP_SECONDS = 0.5  # results that a crash of the machine can lose; a sync takes milliseconds
-GROUP_RUNS = 256
+FIGURES = "figures"  # key of sums over all runs, kept for `status`: no setting, and in no backup
+_PENDING = "FROM plan p WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.idx = p.idx)"
 NARROW = ("idx", "status", "shape", "wall", "cpu", "reported", "time_limit", "policy")  # of a run, without its output
 
 
@@ -145,11 +145,24 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by name, checked."""
-        rows = self.query("SELECT key, value, sum FROM meta")
+        rows = self.query("SELECT key, value, sum FROM meta WHERE key <> ?", FIGURES)
         damaged = [row[0] for row in rows if not checksum_matches(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="damaged-folder")
         return parse_settings([row[:2] for row in rows], self.folder)
+
+    def figures(self) -> dict[str, Any] | None:
+        """Return the sums that a driver kept; None if there are none, or if they are damaged."""
+        rows = self.query("SELECT key, value, sum FROM meta WHERE key = ?", FIGURES)
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            found = json.loads(rows[0][1]) if rows and checksum_matches(rows[0]) else None
+            return found if isinstance(found, dict) else None
+        return None
+
+    def put_figures(self, values: dict[str, Any]) -> None:
+        """Keep sums over all runs; they can be computed again, so no backup is written."""
+        with translate_sqlite_errors(self.folder), self.db:
+            self._put(FIGURES, values)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Store a proposal that never changes again; return its number."""
@@ -216,24 +229,51 @@ class Store:
             while group := rows.fetchmany(size):
                 yield group
 
-    def narrow_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
-        """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x."""
+    def plan_rows_at(self, indices: Sequence[int]) -> list[Row]:
+        """Return the plan rows of these indices, in order of the index, with their checksums."""
+        listed = ", ".join(str(int(index)) for index in indices)
+        return self.query(f"SELECT {', '.join(PLAN)}, sum FROM plan WHERE idx IN ({listed}) ORDER BY idx")
+
+    def pending_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows without a run, in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(PLAN)}, sum {_PENDING} ORDER BY idx", size)
+
+    def count_pending(self) -> int:
+        """Count the draws without a run."""
+        return int(self.query(f"SELECT count(*) {_PENDING}")[0][0])
+
+    def last_index(self) -> int:
+        """Return the highest planned index, -1 where there is none."""
+        return int(self.query("SELECT coalesce(max(idx), -1) FROM plan")[0][0])
+
+    def narrow_rows(self, *, after: float | None = None, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x.
+
+        With `after`, a time stamp, only rows whose run was recorded after it.
+        """
         plan, runs = (
             ", ".join(f"{table}.{name}" for name in names) for table, names in (("p", (*PLAN, "sum")), ("r", NARROW))
         )
-        yield from self._groups(
-            f"SELECT {plan}, {runs} FROM plan p LEFT JOIN runs r ON r.idx = p.idx ORDER BY p.idx", size
-        )
+        tables = "plan p LEFT JOIN runs r ON r.idx = p.idx"
+        if after is not None:
+            tables = f"runs r CROSS JOIN plan p ON p.idx = r.idx WHERE NOT r.finished <= {float(after)!r}"
+        yield from self._groups(f"SELECT {plan}, {runs} FROM {tables} ORDER BY p.idx", size)
 
     # --- runs ---
 
-    def record(self, outcomes: Sequence[Outcome], *, policy: TimeLimit | None) -> None:
-        """Commit outcomes, synced to disk when this returns. A row is never overwritten by a different attempt."""
+    def record(
+        self, outcomes: Sequence[Outcome], *, policy: TimeLimit | None, session: int = 0, elapsed: float = 0.0
+    ) -> None:
+        """Commit outcomes and how long the driver has run, synced to disk when this returns.
+
+        A row is never overwritten by a different attempt.
+        """
         now, rule = time.time(), None if policy is None else json.dumps(asdict(policy))
         with translate_sqlite_errors(self.folder), self.db:
             marks = ", ".join("?" * (len(RUNS) + 1))
             rows = (run_row(outcome, policy=rule, finished=now) for outcome in outcomes)
             self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
+            self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))
 
     def run_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
         """Yield groups of run rows in order, with their checksums."""
@@ -256,13 +296,58 @@ class Store:
     def forget(self, indices: Sequence[int]) -> None:
         """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
         with translate_sqlite_errors(self.folder), self.db:
+            self.db.execute("DELETE FROM meta WHERE key = ?", (FIGURES,))
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
+
+    def sum_runs(self, through: float | None = None) -> dict[str, float | None]:
+        """Count and sum up the runs recorded until a time stamp, all of them when it is left out."""
+        sums = "count(*), total(status = 'ok'), total(wall), total(cpu), total(reported), count(policy), max(finished)"
+        until = "" if through is None else f"WHERE finished <= {float(through)!r}"
+        names = ("count", "ok", "wall", "cpu", "reported", "limited", "through")
+        return dict(zip(names, self.query(f"SELECT {sums} FROM runs {until}")[0], strict=True))
+
+    def count_statuses(self, shape: str) -> Counter[str]:
+        """Count runs by status; an output of another shape than this is an error of its run."""
+        rows = self.query(
+            "SELECT CASE WHEN status = 'ok' AND shape IS NOT ? THEN 'error' ELSE status END, count(*) FROM runs"
+            " GROUP BY 1",
+            shape,
+        )
+        return Counter({str(status): int(count) for status, count in rows})
+
+    def sum_counted(self, column: str) -> tuple[int, float, float]:
+        """Count the runs that count and have this cost, with the sums of their wall seconds and of the cost."""
+        assert column in ("cpu", "wall", "reported")
+        found = [
+            self.query(
+                f"SELECT count(*), total(wall), total({column}) FROM runs"
+                f" WHERE idx >= ? AND idx < ? AND {column} IS NOT NULL",
+                block.first,
+                block.first + block.admitted,
+            )[0]
+            for block in self.blocks()
+        ]
+        count, wall, cost = map(sum, zip(*found, strict=True)) if found else (0, 0.0, 0.0)
+        return int(count), float(wall), float(cost)
+
+    def count_done(self) -> int:
+        """Count the runs that count."""
+        sql = "SELECT count(*) FROM runs WHERE idx >= ? AND idx < ?"
+        return sum(int(self.query(sql, b.first, b.first + b.admitted)[0][0]) for b in self.blocks())
+
+    def find_timeouts(self, seconds: float) -> list[int]:
+        """Return the indices of runs that timed out under a shorter limit than this."""
+        return [row[0] for row in self.query("SELECT idx FROM runs WHERE status='timeout' AND time_limit < ?", seconds)]
 
     def spent(self, of: str) -> float:
         """Sum "cpu" or "wall" seconds or "reported" cost over all runs, or "elapsed" seconds over all drivers."""
         table, column = ("sessions", of) if of == "elapsed" else ("runs", of)
         assert column in ("elapsed", "cpu", "wall", "reported")
         return float(self.query(f"SELECT coalesce(sum({column}), 0) FROM {table}")[0][0])
+
+    def has_limits(self) -> bool:
+        """Return whether any run was made under a time limit."""
+        return bool(self.query("SELECT EXISTS (SELECT 1 FROM runs WHERE policy IS NOT NULL)")[0][0])
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""
@@ -278,42 +363,3 @@ class Store:
                 (time.time(), printable(socket.gethostname()), os.getpid(), note),
             )
         return int(cursor.lastrowid or 0)
-
-    def note_session(self, session: int, elapsed: float) -> None:
-        """Record how long a driver has run."""
-        with translate_sqlite_errors(self.folder), self.db:
-            self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))
-
-
-class Recorder:
-    """Commits outcomes in groups and enters them in the table of this call; `recorded` counts only committed runs."""
-
-    def __init__(
-        self, store: Store, table: Table, *, policy: TimeLimit | None, session: int, blocks: frozenset[int]
-    ) -> None:
-        self.store, self.table, self.policy, self.session, self.blocks = store, table, policy, session, blocks
-        self.recorded = 0
-        self._buffer: list[Outcome] = []
-        self._begun = self._committed = time.monotonic()
-
-    def record(self, outcomes: Sequence[Outcome]) -> None:
-        """Buffer outcomes; they count as done after the next commit."""
-        self._buffer += outcomes
-
-    def flush(self, *, force: bool = False) -> int:
-        """Commit if the group is large or old enough; return the number of committed runs."""
-        now = time.monotonic()
-        due = len(self._buffer) >= GROUP_RUNS or now - self._committed >= GROUP_SECONDS
-        if self._buffer and (force or due):
-            group, self._buffer = self._buffer, []
-            self.store.record(group, policy=self.policy)
-            self.store.note_session(self.session, now - self._begun)
-            self.table.enter_all(group, self.policy)
-            self.recorded += len(group)
-            self._committed = time.monotonic()
-        return self.recorded
-
-    def admit_through(self, last: int) -> None:
-        """Commit an admission under a budget, before any of the admitted runs starts."""
-        self.store.admit_through(last, blocks=self.blocks)
-        self.table.admit_through(last, blocks=self.blocks)

@@ -57,9 +57,7 @@ class Table:
     _unjudged: dict[int, Shape] = field(default_factory=dict)  # shapes of outputs that came before `shape` was known
 
     @classmethod
-    def empty(
-        cls, n: int, *, dim: int, shape: Shape | None, outputs: bool = True, x: Array | None = None
-    ) -> Table:
+    def empty(cls, n: int, *, dim: int, shape: Shape | None, outputs: bool = True, x: Array | None = None) -> Table:
         """Make n pending rows, to be filled in; `x` holds NaN already, where it is given."""
         if x is None:
             x = np.full((n, *(shape if outputs and shape is not None else (0,))), np.nan)
@@ -202,50 +200,6 @@ class Table:
         for name, column in vars(self).items():
             if isinstance(column, np.ndarray):
                 setattr(self, name, np.concatenate([column, getattr(more, name)]))
-
-    def pending(
-        self, blocks: Sequence[Block], *, withdrawn: bool = True, target: tuple[int, int] | None = None
-    ) -> Pending:
-        """Return the rows of these blocks that have no result yet.
-
-        Args:
-            blocks: The blocks to look at.
-            withdrawn: Whether draws that a budget has not admitted may still be admitted.
-            target: (part, n): a budget admits draws of that part only, until n are admitted.
-        """
-        budgeted = [block.id for block in blocks if block.mode == "budget"]
-        wanted = ~self.done & np.isin(self.block, [block.id for block in blocks])
-        if not withdrawn:
-            wanted &= self.admitted | ~np.isin(self.block, budgeted)
-        if target is not None:
-            part, n = target
-            more = np.flatnonzero(wanted & ~self.admitted & (self.part == part))
-            wanted &= self.admitted
-            wanted[more[: max(n - admitted_draws(blocks, part), 0)]] = True
-        rows = np.flatnonzero(wanted)
-        rows = rows[np.argsort(~self.admitted[rows], kind="stable")]
-        must = int(self.admitted[rows].sum())
-        ids = frozenset(block.id for block in blocks)
-        return Pending(self.index[rows], self.theta[rows], self.predicted[rows], must=must, blocks=ids)
-
-
-@dataclass(frozen=True)
-class Pending:
-    """Planned runs without a result: first those that will be completed, then, under a budget, the others in order."""
-
-    index: npt.NDArray[np.int64]
-    theta: Array
-    predicted: Array
-    must: int
-    blocks: frozenset[int] = frozenset()
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-def admitted_draws(blocks: Collection[Block], part: int) -> int:
-    """Count the draws of a part, besides the pilot, that will be completed."""
-    return sum(block.admitted for block in blocks if block.part == part and block.mode != "pilot")
 
 
 def common_shape(outcomes: Sequence[Outcome]) -> Shape | None:
