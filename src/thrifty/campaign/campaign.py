@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock
 from thrifty.store.repair import Verification, find_damage, repair_damage
-from thrifty.store.schema import NAME
+from thrifty.store.schema import NAME, translate_os_errors
 from thrifty.store.store import Store
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Cost, Prior
@@ -96,21 +97,20 @@ class Campaign:
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
             "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
         }  # fmt: skip
-        if Store.exists(self.folder):
-            store = Store.open(self.folder, readonly=True)
-            check_same(self.folder, store.settings(), settings)
-            store.close()
-        else:
-            Store.create(self.folder, settings).close()
+        with translate_os_errors(self.folder):
+            if Store.exists(self.folder):
+                with closing(Store.open(self.folder, readonly=True)) as store:
+                    check_same(self.folder, store.settings(), settings)
+            else:
+                Store.create(self.folder, settings).close()
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Campaign:
         """Open a campaign to read it: status, quote, simulations, verify. Nothing is executed or changed."""
         self = cls.__new__(cls)
         self.folder, self.simulator, self.accept_changed = Path(folder), None, False
-        store = Store.open(self.folder, readonly=True)
-        settings = CampaignSettings.parse(store.settings())
-        store.close()
+        with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
+            settings = CampaignSettings.parse(store.settings())
         self.prior, self.price = readable_prior(None, settings.prior), settings.price
         self.session = Session(self.folder, self.prior, None)
         return self
@@ -309,8 +309,9 @@ def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalt
 
 def verify_folder(folder: Path, prior: Prior | None = None, *, repair: bool) -> Verification:
     """Test every checksum of a folder that may be too damaged to be opened, and repair it if asked."""
-    if not (folder / NAME).is_file() and read_backup(folder) is None:
-        Store.open(folder, readonly=True)  # says what is missing
+    with translate_os_errors(folder):
+        if not (folder / NAME).is_file() and read_backup(folder) is None:
+            Store.open(folder, readonly=True)  # says what is missing
     known = prior if prior is not None else _stored_prior(folder)
     if not repair:
         return find_damage(folder, dim=known.dim)

@@ -25,9 +25,10 @@ from thrifty.runner.task import Outcome
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
+from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
 from thrifty.store.table import Table
-from thrifty.store.validate import Part
+from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import Array, Prior
 
 
@@ -52,7 +53,13 @@ class OpenCampaign:
     @cached_property
     def parts(self) -> dict[int, Part]:
         """Frozen proposals by number."""
-        return self.store.parts()
+        parts = self.store.parts()
+        missing = set(self.settings.plans.values()) - set(parts)
+        if missing:
+            raise malformed_store_error(
+                self.store.folder, f"a plan draws from proposal {min(missing)}, which does not exist"
+            )
+        return parts
 
     @cached_property
     def table(self) -> Table:
@@ -148,7 +155,7 @@ class Session:
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
         """Open the folder without locking or changing it."""
-        with closing(Store.open(self.folder, readonly=True)) as store:
+        with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
             yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
 
     def settings(self) -> CampaignSettings:
@@ -159,7 +166,7 @@ class Session:
     @contextmanager
     def writing(self) -> Iterator[OpenCampaign]:
         """Open the folder under its lock."""
-        with FolderLock(self.folder), closing(Store.open(self.folder)) as store:
+        with translate_os_errors(self.folder), FolderLock(self.folder), closing(Store.open(self.folder)) as store:
             yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()))
 
     def checked_simulator(self, opened: OpenCampaign) -> Callable[..., Any]:

@@ -37,8 +37,10 @@ from thrifty.store.schema import (
     FORMAT,
     NAME,
     SCHEMA,
+    check_in_place,
     check_schema,
     connect,
+    translate_os_errors,
     translate_sqlite_errors,
 )
 from thrifty.store.validate import BLOCK_COLUMNS, Block, Part, parse_blocks, parse_parts, parse_settings
@@ -56,16 +58,18 @@ class Store:
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
         self._in_transaction = False
+        self._opened = None if readonly else os.stat(folder / NAME)
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
         """Make the folder and its store; the caller checks that none exists."""
         refuse_lost_store(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            with translate_os_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
-        with translate_sqlite_errors(folder):
+        with translate_sqlite_errors(folder), translate_os_errors(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
                 store.db.execute("BEGIN IMMEDIATE")
@@ -268,6 +272,7 @@ class Store:
 
         A row is never overwritten by a different attempt.
         """
+        check_in_place(self.folder, self._opened, self.folder / NAME)
         now, rule = time.time(), None if policy is None else json.dumps(asdict(policy))
         with translate_sqlite_errors(self.folder), self.db:
             marks = ", ".join("?" * (len(RUNS) + 1))

@@ -10,7 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, import_extra
-from thrifty.tables.columns import FORMAT, OWN_COLUMNS, Columns, PathLike, as_path, as_run_numbers, check_target
+from thrifty.tables.columns import (
+    FORMAT,
+    OWN_COLUMNS,
+    Columns,
+    PathLike,
+    as_run_numbers,
+    check_room,
+    check_source,
+    check_target,
+)
 from thrifty.types import Array
 from thrifty.weights import normalise, resample_indices
 
@@ -77,10 +86,17 @@ def from_parquet(path: PathLike) -> Columns:
     """Read what `to_parquet` wrote."""
     import_extra("pyarrow", "arviz")
     pandas = import_extra("pandas", "arviz")
-    file_name = as_path(path)
+    file_name = check_source(path)
+    import pyarrow
+    import pyarrow.parquet
+
     try:
+        with pyarrow.parquet.ParquetFile(file_name) as file:
+            check_room(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
         frame = pandas.read_parquet(file_name)
-    except (OSError, ValueError) as error:
+    except DataError:
+        raise
+    except (OSError, ValueError, MemoryError, OverflowError, pyarrow.ArrowException) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="bad-file") from None
     return from_pandas(frame)
 
