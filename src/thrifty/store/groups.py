@@ -172,12 +172,15 @@ def read_run_group(rows: Sequence[Row], shape: tuple[int, ...]) -> RunGroup | No
     for name in ("wall", "cpu", "memory", "attempt"):
         plain &= _is_measure(_as_floats(columns[name]))
     return RunGroup(
-        plain,
-        np.array(columns["idx"]),
-        *(_as_floats(columns[name]) for name in ("wall", "cpu", "reported", "time_limit")),
-        b"".join([x for x, wanted in zip(columns["x"], plain.tolist(), strict=True) if wanted]),
-        policies,
-        rules,
+        plain=plain,
+        index=np.array(columns["idx"]),
+        wall=_as_floats(columns["wall"]),
+        cpu=_as_floats(columns["cpu"]),
+        reported=_as_floats(columns["reported"]),
+        limit=_as_floats(columns["time_limit"]),
+        x=b"".join([x for x, wanted in zip(columns["x"], plain.tolist(), strict=True) if wanted]),
+        policy=policies,
+        rules=rules,
     )
 
 

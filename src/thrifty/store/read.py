@@ -100,7 +100,7 @@ def _enter_runs(table: Table, rows: Sequence[Row], damaged: list[int]) -> None:
     plain = np.zeros(len(rows), dtype=bool) if group is None else group.plain
     if group is not None and plain.any():
         table.enter_group(group)
-    for i in np.flatnonzero(~plain):
+    for i in np.flatnonzero(~plain).tolist():
         row = rows[i]
         outcome = read_outcome(row)
         if outcome is None:

@@ -102,10 +102,11 @@ def _check_sizes(path: PathLike, file: BinaryIO) -> None:
 def _check_header(name: str, stream: IO[bytes], size: int) -> None:
     read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     start = stream.read(8)
-    if start[:6] != b"\x93NUMPY" or tuple(start[6:8]) not in read:
+    version = (start[6], start[7]) if len(start) == 8 else (0, 0)
+    if start[:6] != b"\x93NUMPY" or version not in read:
         return  # no array that numpy would make here
     body = io.BytesIO(stream.read(MAX_HEADER_BYTES))
-    shape, _, dtype = read[tuple(start[6:8])](body, max_header_size=MAX_HEADER_BYTES)
+    shape, _, dtype = read[version](body, max_header_size=MAX_HEADER_BYTES)
     if math.prod(shape) * dtype.itemsize != size - 8 - body.tell() and not dtype.hasobject:
         raise ValueError(f"{name} declares shape {shape} of {dtype}, which does not fit its {size:,} bytes")
 
