@@ -27,6 +27,7 @@ from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
+from thrifty.store.sums import has_limits
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import Array, Prior
@@ -104,7 +105,7 @@ class OpenCampaign:
 
     def sum_up(self) -> Totals:
         """Return sums over the runs that count, from those kept in the folder and what was recorded since."""
-        if self.store.has_limits():
+        if has_limits(self.store):
             self.judge_shapes()
             return self.take_snapshot().sum_up()
         if self._figures is None:
@@ -114,7 +115,7 @@ class OpenCampaign:
 
     def keep_figures(self) -> None:
         """Keep the sums in the folder, so that `status` of a large campaign need not compute them."""
-        if self.store.planned() >= MIN_KEPT_RUNS and not self.store.has_limits():
+        if self.store.planned() >= MIN_KEPT_RUNS and not has_limits(self.store):
             self.sum_up()
             if self._figures is not None:
                 self.store.put_figures(self._figures)

@@ -21,8 +21,9 @@ from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job
 from thrifty.runner.time_limits import TimeLimit
-from thrifty.store.driving import Pending, Recorder, read_pending
+from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
+from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_runs
 
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
 
@@ -137,10 +138,10 @@ class Driver:
             return
         store = self.campaign.store
         shape = known_shape(store, self.campaign.settings.shape)
-        counts = store.count_statuses(",".join(map(str, shape)))
+        counts = count_statuses(store, ",".join(map(str, shape)))
         if counts.total() and not counts["ok"] and not counts["timeout"]:
             raise all_failed_error(counts, self._loop.first_error if self._loop else "")
-        if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not store.outputs_vary(",".join(map(str, shape))):
+        if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not outputs_vary(store, ",".join(map(str, shape))):
             raise SimulatorError(
                 f"output is identical for all {counts['ok']} pilots",
                 code="constant-output",
@@ -153,7 +154,7 @@ class Driver:
     def raise_if_interrupted(self) -> None:
         """Raise what a signal asked for, now that everything is safe."""
         if self.interrupts.signal is not None:
-            done = int(self.campaign.store.sum_runs()["count"] or 0)
+            done = int(sum_runs(self.campaign.store)["count"] or 0)
             self.interrupts.raise_if_caught(f"stopped. {done:,} runs are safe on disk. Calling again continues.")
 
     def finish(self, ending: Ending) -> Status:
@@ -179,13 +180,13 @@ class Driver:
         """Under "extend", make earlier time-outs pending again when the limit is now longer."""
         if self.limit is None or self.limit.on_timeout != "extend":
             return
-        again = self.campaign.store.find_timeouts(self.limit.seconds)
+        again = find_timeouts(self.campaign.store, self.limit.seconds)
         if again:
             self.campaign.store.forget(again)
 
     def _history(self, pending: Pending) -> tuple[float, float]:
         """Wall seconds and cost of the runs so far: how long a predicted unit takes here."""
-        count, wall, cost = self.campaign.store.sum_counted(self.campaign.settings.cost_kind)
+        count, wall, cost = sum_counted(self.campaign.store, self.campaign.settings.cost_kind)
         return wall, cost if np.isfinite(pending.predicted).all() else float(count)
 
     def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gate:
@@ -203,6 +204,6 @@ class Driver:
 
     def _watched(self, pending: Pending, budget: Budget | None) -> Watched:
         settings = self.campaign.settings
-        total = self.campaign.store.count_done() + len(pending)
+        total = count_done(self.campaign.store) + len(pending)
         amount = budget.amount if budget is not None and budget.of == settings.cost_kind else None
         return Watched(total, settings.unit, self.campaign.sum_up, amount)

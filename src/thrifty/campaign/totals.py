@@ -21,6 +21,7 @@ from thrifty.runner.snapshot import Snapshot, Totals
 from thrifty.store.read import known_shape, stream_columns
 from thrifty.store.rows import checksum
 from thrifty.store.store import Store
+from thrifty.store.sums import sum_runs
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, reject_malformed
 from thrifty.types import Prior
@@ -46,7 +47,7 @@ def sum_up(
     pool = _pool(store, parts, prior)
     tables = stream_columns(store, dim=settings.dim, shape=tuple(basis["shape"]), after=after)
     totals = _add(totals or Totals(), tables, pool, settings, again=after is not None)
-    sums = store.sum_runs()
+    sums = sum_runs(store)
     return totals, {"basis": basis, "runs": sums, "totals": totals.to_dict()}
 
 
@@ -69,7 +70,7 @@ def _read_kept(store: Store, kept: dict[str, Any] | None, basis: dict[str, Any])
         if kept is None or kept["basis"] != basis or kept["runs"]["limited"]:
             return None
         through = kept["runs"]["through"]
-        if through is None or store.sum_runs(float(through)) != kept["runs"]:
+        if through is None or sum_runs(store, float(through)) != kept["runs"]:
             return None
         values = dict(kept["totals"])
         return Totals(Counter(values.pop("by_status")), **values)

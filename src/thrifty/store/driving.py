@@ -129,6 +129,28 @@ def admitted_draws(blocks: Collection[Block], part: int) -> int:
     return sum(block.admitted for block in blocks if block.part == part and block.mode != "pilot")
 
 
+def sum_counted(store: Store, column: str) -> tuple[int, float, float]:
+    """Count the runs that count and have this cost, with the sums of their wall seconds and of the cost."""
+    assert column in ("cpu", "wall", "reported")
+    found = [
+        store.query(
+            f"SELECT count(*), total(wall), total({column}) FROM runs"
+            f" WHERE idx >= ? AND idx < ? AND {column} IS NOT NULL",
+            block.first,
+            block.first + block.admitted,
+        )[0]
+        for block in store.blocks()
+    ]
+    count, wall, cost = map(sum, zip(*found, strict=True)) if found else (0, 0.0, 0.0)
+    return int(count), float(wall), float(cost)
+
+
+def count_done(store: Store) -> int:
+    """Count the runs that count."""
+    sql = "SELECT count(*) FROM runs WHERE idx >= ? AND idx < ?"
+    return sum(int(store.query(sql, b.first, b.first + b.admitted)[0][0]) for b in store.blocks())
+
+
 class Recorder:
     """Commits outcomes in groups; `recorded` counts only committed runs.
 

@@ -155,13 +155,13 @@ class RunGroup:
 def read_run_group(rows: Sequence[Row], shape: tuple[int, ...]) -> RunGroup | None:
     """Parse run rows with their checksums; None where no row can be read this way."""
     columns = dict(zip((*RUNS, "sum"), zip(*rows, strict=True), strict=True))
-    policies = columns["policy"]
+    policies: Sequence[Any] = columns["policy"]
     readable = (
         _are(columns["idx"], int)
         and all(_are(columns[name], str, type(None)) for name in ("host", "error", "policy"))
         and all(_are(columns[name], float, type(None)) for name in ("reported", "time_limit"))
     )
-    rules = {text: None if text is None else read_policy(text) for text in dict.fromkeys(policies if readable else ())}
+    rules = {text: None if text is None else read_policy(text) for text in dict.fromkeys(policies if readable else [])}
     if not readable or any(rule is None for text, rule in rules.items() if text is not None):
         return None
     words, size = ",".join(map(str, shape)), 8 * math.prod(shape)

@@ -14,6 +14,7 @@ from thrifty.store.groups import find_blocks, group_rows, read_plan_group, read_
 from thrifty.store.outputs_file import make_file_array
 from thrifty.store.rows import PLAN, RUNS, Row, read_outcome, read_theta
 from thrifty.store.store import Store
+from thrifty.store.sums import common_shape
 from thrifty.store.table import Shape, Table
 from thrifty.store.validate import MAX_MISSING_DRAWS, Block, damaged_rows_error, malformed_store_error, reject_malformed
 from thrifty.types import STATUSES
@@ -226,7 +227,7 @@ def _check_size(store: Store, n: int, shape: Shape) -> None:
 def known_shape(store: Store, frozen: Shape | None) -> Shape:
     """Return the shape of outputs: as frozen after the pilot, else the shape of most outputs, (1,) before the first."""
     if frozen is None:
-        text = store.common_shape()
+        text = common_shape(store)
         with reject_malformed(store.folder, "the shape of outputs"):
             frozen = (1,) if text is None else _from_text(text)
     if 8 * int(np.prod(frozen, dtype=object)) > MAX_OUTPUT_BYTES or any(size < 0 for size in frozen):

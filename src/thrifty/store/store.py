@@ -20,7 +20,6 @@ import os
 import socket
 import sqlite3
 import time
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import asdict, astuple, replace
 from pathlib import Path
@@ -284,75 +283,17 @@ class Store:
         """Yield groups of run rows in order, with their checksums."""
         yield from self._groups(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx", size)
 
-    def common_shape(self) -> str | None:
-        """Return the shape that most outputs have, as text; None before the first output."""
-        found = self.query(
-            "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
-            " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
-        )
-        return str(found[0][0]) if found else None
-
-    def outputs_vary(self, shape: str) -> bool:
-        """Return whether two outputs of this shape differ; stops at the first that does."""
-        wanted = "FROM runs WHERE status = 'ok' AND shape = ?"
-        sql = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
-        return bool(self.query(sql, shape, shape)[0][0])
-
     def forget(self, indices: Sequence[int]) -> None:
         """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
         with translate_sqlite_errors(self.folder), self.db:
             self.db.execute("DELETE FROM meta WHERE key = ?", (FIGURES,))
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
-    def sum_runs(self, through: float | None = None) -> dict[str, float | None]:
-        """Count and sum up the runs recorded until a time stamp, all of them when it is left out."""
-        sums = "count(*), total(status = 'ok'), total(wall), total(cpu), total(reported), count(policy), max(finished)"
-        until = "" if through is None else f"WHERE finished <= {float(through)!r}"
-        names = ("count", "ok", "wall", "cpu", "reported", "limited", "through")
-        return dict(zip(names, self.query(f"SELECT {sums} FROM runs {until}")[0], strict=True))
-
-    def count_statuses(self, shape: str) -> Counter[str]:
-        """Count runs by status; an output of another shape than this is an error of its run."""
-        rows = self.query(
-            "SELECT CASE WHEN status = 'ok' AND shape IS NOT ? THEN 'error' ELSE status END, count(*) FROM runs"
-            " GROUP BY 1",
-            shape,
-        )
-        return Counter({str(status): int(count) for status, count in rows})
-
-    def sum_counted(self, column: str) -> tuple[int, float, float]:
-        """Count the runs that count and have this cost, with the sums of their wall seconds and of the cost."""
-        assert column in ("cpu", "wall", "reported")
-        found = [
-            self.query(
-                f"SELECT count(*), total(wall), total({column}) FROM runs"
-                f" WHERE idx >= ? AND idx < ? AND {column} IS NOT NULL",
-                block.first,
-                block.first + block.admitted,
-            )[0]
-            for block in self.blocks()
-        ]
-        count, wall, cost = map(sum, zip(*found, strict=True)) if found else (0, 0.0, 0.0)
-        return int(count), float(wall), float(cost)
-
-    def count_done(self) -> int:
-        """Count the runs that count."""
-        sql = "SELECT count(*) FROM runs WHERE idx >= ? AND idx < ?"
-        return sum(int(self.query(sql, b.first, b.first + b.admitted)[0][0]) for b in self.blocks())
-
-    def find_timeouts(self, seconds: float) -> list[int]:
-        """Return the indices of runs that timed out under a shorter limit than this."""
-        return [row[0] for row in self.query("SELECT idx FROM runs WHERE status='timeout' AND time_limit < ?", seconds)]
-
     def spent(self, of: str) -> float:
         """Sum "cpu" or "wall" seconds or "reported" cost over all runs, or "elapsed" seconds over all drivers."""
         table, column = ("sessions", of) if of == "elapsed" else ("runs", of)
         assert column in ("elapsed", "cpu", "wall", "reported")
         return float(self.query(f"SELECT coalesce(sum({column}), 0) FROM {table}")[0][0])
-
-    def has_limits(self) -> bool:
-        """Return whether any run was made under a time limit."""
-        return bool(self.query("SELECT EXISTS (SELECT 1 FROM runs WHERE policy IS NOT NULL)")[0][0])
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""
