@@ -93,8 +93,8 @@ def _add(
         counted = table.counted()
         if not len(counted) or pool is None:
             continue
-        with reject_malformed(None, "a frozen proposal"):
-            weights = pool.log_weight(counted.theta)
+        with reject_malformed(None, "a frozen proposal"), np.errstate(all="ignore"):
+            weights = pool.log_weight(counted.theta)  # of parameters that are not checked here, and may be absurd
         predicted = counted.predicted * settings.cost_scale
         now = Snapshot(counted.status, counted.cost(settings.cost_kind) * settings.cost_scale, predicted, weights)
         if again:

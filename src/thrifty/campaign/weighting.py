@@ -132,6 +132,8 @@ def _check_complete(table: Table, settings: CampaignSettings, *, allow_incomplet
 
 
 def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...], max_failed: float) -> None:
+    if not table.failed.any():
+        return
     mass = mass_of(table.failed[table.done], log_weights[table.done])
     if mass <= max_failed:
         return

@@ -66,8 +66,9 @@ class Snapshot:
         """Runs with a result (n,)."""
         return self.status != "pending"
 
+    @np.errstate(over="ignore", invalid="ignore")
     def sum_up(self) -> Totals:
-        """Return the sums that all figures are made of."""
+        """Return the sums that all figures are made of; absurd costs, of a damaged file, give infinite sums."""
         done, chosen = self.done, np.isfinite(self.predicted)
         finite = np.isfinite(self.log_weights)
         shift = float(self.log_weights[finite].max()) if finite.any() else 0.0
@@ -174,11 +175,12 @@ class Totals:
             "wy": scale * (self.wy + by * self.w),
             "ww": scale**2 * self.ww,
             "wwy": scale**2 * (self.wwy + by * self.ww),
-            "wwyy": scale**2 * (self.wwyy + 2 * by * self.wwy + by**2 * self.ww),
+            "wwyy": scale**2 * (self.wwyy + 2 * by * self.wwy + by * by * self.ww),
         }
         counts = Counter({key: sign * n for key, n in self.by_status.items()})
         return Totals(counts, shift=shift, center=center, **{key: sign * value for key, value in sums.items()})
 
+    @np.errstate(over="ignore", invalid="ignore")
     def estimate_savings(self) -> Saved | None:
         """Estimate what the whole plan saves: with measured costs of finished runs, predicted ones of the others.
 
@@ -191,8 +193,8 @@ class Totals:
             return None
         off = self.wy / self.w
         mean = self.center + off
-        error = np.sqrt(max(self.wwyy - 2 * off * self.wwy + off**2 * self.ww, 0.0)) / self.w
-        return _make_saved(self.known, self.y, mean, error, effective=self.w**2 / self.ww)
+        error = np.sqrt(max(self.wwyy - 2 * off * self.wwy + off * off * self.ww, 0.0)) / self.w
+        return _make_saved(self.known, self.y, mean, error, effective=self.w * self.w / self.ww)
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain values."""

@@ -152,11 +152,6 @@ class Table:
         for outcome in outcomes:
             self.enter(int(np.searchsorted(self.index, outcome.index)), outcome, policy)
 
-    def clear(self, rows: npt.NDArray[np.bool_]) -> None:
-        """Make runs pending again."""
-        self.status[rows], self.policy[rows], self.time_limit[rows] = "pending", -1, np.inf
-        self.wall[rows] = self.cpu[rows] = self.reported[rows] = np.nan
-
     def policy_number(self, policy: TimeLimit | None) -> int:
         """Return the position of a rule for time-outs, -1 for none; a new rule is added."""
         if policy is None:

@@ -67,7 +67,7 @@ def _read_arrays(path: PathLike) -> dict[str, Any]:
                     return {name: arrays[name] for name in arrays.files}
     except DataError:
         raise
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, NotImplementedError, MemoryError) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile, zlib.error, RuntimeError, MemoryError) as error:
         what = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise DataError(f"cannot read {os.fspath(path)!r} as plain arrays: {what}", code="bad-file") from None
     raise DataError(

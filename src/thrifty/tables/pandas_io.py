@@ -90,13 +90,15 @@ def from_parquet(path: PathLike) -> Columns:
     import pyarrow
     import pyarrow.parquet
 
+    damage = (OSError, ValueError, LookupError, TypeError, AttributeError, MemoryError, RuntimeError)
+
     try:
         with pyarrow.parquet.ParquetFile(file_name) as file:
             check_room(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
         frame = pandas.read_parquet(file_name)
     except DataError:
         raise
-    except (OSError, ValueError, MemoryError, OverflowError, pyarrow.ArrowException) as error:
+    except (*damage, pyarrow.ArrowException) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="bad-file") from None
     return from_pandas(frame)
 
