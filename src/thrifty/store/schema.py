@@ -70,13 +70,17 @@ _REASONS = {
 
 
 @contextlib.contextmanager
-def translate_os_errors(folder: Path) -> Iterator[None]:
-    """Turn what the system refuses around a folder into one error; every other error passes."""
+def translate_os_errors(folder: Path, *, exists: bool = True) -> Iterator[None]:
+    """Turn what the system refuses around a folder into one error; every other error passes.
+
+    What is missing was moved away, unless the folder does not exist yet.
+    """
     try:
         yield
     except OSError as error:
         found = _REASONS.get(error.errno or 0) or (explain_room(folder) if error.errno == errno.ENOSPC else None)
-        if found is None and error.errno in (errno.ENOENT, errno.ENOTDIR) and _is_below(error.filename, folder):
+        missing = exists and error.errno in (errno.ENOENT, errno.ENOTDIR)
+        if found is None and missing and _is_below(error.filename, folder):
             found = _MOVED
         if found is None:
             raise

@@ -64,7 +64,7 @@ class Store:
         """Make the folder and its store; the caller checks that none exists."""
         refuse_lost_store(folder)
         try:
-            with translate_os_errors(folder):
+            with translate_os_errors(folder, exists=False):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None

@@ -102,7 +102,7 @@ def check_source(path: PathLike) -> Path:
     except OSError as error:
         raise DataError(f"cannot read {os.fspath(path)!r:.200}: {error.strerror}", code="bad-file") from None
     if is_other:
-        raise DataError(f"{os.fspath(path)!r} is not a file", code="bad-file", fix="give the name of a file")
+        raise DataError(f"cannot read {os.fspath(path)!r}: it is not a file", code="bad-file", fix="name a file")
     return source
 
 
