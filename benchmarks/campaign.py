@@ -26,7 +26,7 @@ from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Loop
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Job
-from thrifty.store.store import Recorder
+from thrifty.store.driving import Recorder
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
 

@@ -48,7 +48,14 @@ def as_rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) 
 
 
 def freeze(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-    """Copy into a read-only array, so that a table never changes under its owner."""
+    """Copy into a read-only array, so that a table never changes under its owner.
+
+    An array that nobody can write to is kept as it is: read-only with memory of its own, or a read-only memory map.
+    """
+    if isinstance(array, np.ndarray) and not array.flags.writeable:
+        same = array.dtype == dtype or (dtype is np.str_ and array.dtype.kind == "U")
+        if same and (array.base is None or isinstance(array, np.memmap)):
+            return array
     copy = np.array(array, dtype=dtype)
     copy.setflags(write=False)
     return copy

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.errors import DataError
+from thrifty.errors import DataError, StorageError
 from thrifty.report.results import Result, read_results, save_result
 
 
@@ -106,3 +106,21 @@ def test_links_and_control_characters_are_not_followed(tmp_path: Path, rng: np.r
     (place / "samples.npz").symlink_to(tmp_path / "elsewhere.npz")
     with pytest.raises(DataError, match="missing or a link"):
         read_results(tmp_path)
+
+
+@pytest.mark.parametrize("link", ["infer", "infer/abc"])
+def test_links_are_not_written_through(tmp_path: Path, rng: np.random.Generator, link: str):
+    """A folder from elsewhere may hold a link that leads to somebody's files."""
+    folder, victim = tmp_path / "c", tmp_path / "victim"
+    (folder / link).parent.mkdir(parents=True)
+    victim.mkdir()
+    (victim / "result.json").write_text("precious")
+    (folder / link).symlink_to(victim)
+    if link == "infer":
+        with pytest.raises(StorageError, match="leads elsewhere") as caught:
+            save_result(folder, example(rng))
+        assert caught.value.code == "untrusted-folder" and read_results(folder) == ()
+    else:
+        save_result(folder, example(rng))
+        assert len(read_results(folder)) == 1 and not (folder / link).is_symlink()
+    assert {path.name: path.read_text() for path in victim.iterdir()} == {"result.json": "precious"}

@@ -30,7 +30,7 @@ def watched(mode, n=40, *, predicted=True, done=20):
     now = Snapshot(
         np.full(n, "pending", dtype="<U8"), np.full(n, np.nan), cost if predicted else cost * np.nan, weights
     )
-    with watch_progress(mode, Watched(n, "s", lambda: now), stream=stream) as watching:
+    with watch_progress(mode, Watched(n, "s", now.sum_up), stream=stream) as watching:
         if mode != "quiet":
             watching.every = watching._due = 0.0
         for _ in range(done):

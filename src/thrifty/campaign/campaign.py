@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock
 from thrifty.store.repair import Verification, find_damage, repair_damage
-from thrifty.store.schema import NAME
+from thrifty.store.schema import NAME, translate_os_errors
 from thrifty.store.store import Store
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Cost, Prior
@@ -96,21 +97,20 @@ class Campaign:
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
             "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
         }  # fmt: skip
-        if Store.exists(self.folder):
-            store = Store.open(self.folder, readonly=True)
-            check_same(self.folder, store.settings(), settings)
-            store.close()
-        else:
-            Store.create(self.folder, settings).close()
+        with translate_os_errors(self.folder):
+            if Store.exists(self.folder):
+                with closing(Store.open(self.folder, readonly=True)) as store:
+                    check_same(self.folder, store.settings(), settings)
+            else:
+                Store.create(self.folder, settings).close()
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> Campaign:
         """Open a campaign to read it: status, quote, simulations, verify. Nothing is executed or changed."""
         self = cls.__new__(cls)
         self.folder, self.simulator, self.accept_changed = Path(folder), None, False
-        store = Store.open(self.folder, readonly=True)
-        settings = CampaignSettings.parse(store.settings())
-        store.close()
+        with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
+            settings = CampaignSettings.parse(store.settings())
         self.prior, self.price = readable_prior(None, settings.prior), settings.price
         self.session = Session(self.folder, self.prior, None)
         return self
@@ -174,7 +174,9 @@ class Campaign:
         """
         _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
         with self.session.writing() as opened:
-            return Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+            plan = Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+            opened.keep_figures()
+            return plan
 
     def quote(
         self,
@@ -251,17 +253,21 @@ class Campaign:
             driver.raise_if_interrupted()
             return driver.finish(ending)
 
-    def simulations(self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS) -> Simulations:
+    def simulations(
+        self, *, allow_incomplete: bool = False, max_failed: float = MAX_FAILED_MASS, lazy: bool = False
+    ) -> Simulations:
         """The table of all runs, pilot included through the joint balance weights.
 
         Args:
             allow_incomplete: Return what there is although planned runs are missing; cheap runs are then favoured.
             max_failed: Share of prior mass that may have failed; above it the posterior would be conditional on
                 finishing, so this raises unless a larger share is accepted here.
+            lazy: Keep x in a file instead of memory, as a read-only memory map, for tables larger than memory. The file
+                lies beside the store, has no name, and its room is free again when the table is no longer used.
         """
         with self.session.reading() as opened:
             return to_simulations(
-                opened.table_with_outputs(),
+                opened.table_with_outputs(lazy=lazy),
                 opened.parts,
                 self.prior,
                 opened.settings,
@@ -303,8 +309,9 @@ def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalt
 
 def verify_folder(folder: Path, prior: Prior | None = None, *, repair: bool) -> Verification:
     """Test every checksum of a folder that may be too damaged to be opened, and repair it if asked."""
-    if not (folder / NAME).is_file() and read_backup(folder) is None:
-        Store.open(folder, readonly=True)  # says what is missing
+    with translate_os_errors(folder):
+        if not (folder / NAME).is_file() and read_backup(folder) is None:
+            Store.open(folder, readonly=True)  # says what is missing
     known = prior if prior is not None else _stored_prior(folder)
     if not repair:
         return find_damage(folder, dim=known.dim)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,14 +17,19 @@ import numpy as np
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.weighting import limit_log_factor, pool_of
+from thrifty.campaign.totals import MIN_KEPT_RUNS, sum_up
+from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of
 from thrifty.errors import CampaignError, ConfigError
-from thrifty.runner.snapshot import Snapshot
+from thrifty.runner.snapshot import Snapshot, Totals
+from thrifty.runner.task import Outcome
+from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
+from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
+from thrifty.store.sums import has_limits
 from thrifty.store.table import Table
-from thrifty.store.validate import Part
+from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import Array, Prior
 
 
@@ -44,20 +49,27 @@ class OpenCampaign:
     settings: CampaignSettings
     check_draws: bool = True
     _pool_weights: Array = field(default_factory=lambda: np.empty(0))
+    _figures: dict[str, Any] | None = None
 
     @cached_property
     def parts(self) -> dict[int, Part]:
         """Frozen proposals by number."""
-        return self.store.parts()
+        parts = self.store.parts()
+        missing = set(self.settings.plans.values()) - set(parts)
+        if missing:
+            raise malformed_store_error(
+                self.store.folder, f"a plan draws from proposal {min(missing)}, which does not exist"
+            )
+        return parts
 
     @cached_property
     def table(self) -> Table:
         """All planned rows without outputs; runs that finish during this call are entered in it."""
         return read_columns(self.store, dim=self.settings.dim, shape=self.settings.shape, check=self.check_draws)
 
-    def table_with_outputs(self) -> Table:
-        """Read the rows that count, with outputs, every checksum tested."""
-        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape)
+    def table_with_outputs(self, *, lazy: bool = False) -> Table:
+        """Read the rows that count, with outputs, every checksum tested; with `lazy` outputs lie in a file."""
+        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
 
     def keep(self, **changes: Any) -> None:
         """Store settings; their names are those of `CampaignSettings`."""
@@ -83,7 +95,7 @@ class OpenCampaign:
         if not len(table):
             return np.empty(0)
         if len(self._pool_weights) != len(table):  # rows that count are added, never taken away
-            self._pool_weights = pool_of(table, self.parts, self.prior).log_weight(table.theta)
+            self._pool_weights = pool_log_weights(pool_of(table, self.parts, self.prior), table.theta)
         return self._pool_weights + limit_log_factor(table)
 
     def take_snapshot(self) -> Snapshot:
@@ -91,11 +103,37 @@ class OpenCampaign:
         table, kind, scale = self.table.counted(), self.settings.cost_kind, self.settings.cost_scale
         return Snapshot(table.status, table.cost(kind) * scale, table.predicted * scale, self.log_weights())
 
+    def sum_up(self) -> Totals:
+        """Return sums over the runs that count, from those kept in the folder and what was recorded since."""
+        if has_limits(self.store):
+            self.judge_shapes()
+            return self.take_snapshot().sum_up()
+        if self._figures is None:
+            self._figures = self.store.figures()
+        totals, self._figures = sum_up(self.store, self.settings, self.parts, self.prior, kept=self._figures)
+        return totals
+
+    def keep_figures(self) -> None:
+        """Keep the sums in the folder, so that `status` of a large campaign need not compute them."""
+        if self.store.planned() >= MIN_KEPT_RUNS and not has_limits(self.store):
+            self.sum_up()
+            if self._figures is not None:
+                self.store.put_figures(self._figures)
+
+    def note_outcomes(self, outcomes: Sequence[Outcome], limit: TimeLimit | None) -> None:
+        """Enter recorded runs in the table, if it was read."""
+        if "table" in vars(self):
+            self.table.enter_all(outcomes, limit)
+
+    def note_admission(self, last: int, blocks: Collection[int]) -> None:
+        """Enter an admission in the table, if it was read."""
+        if "table" in vars(self):
+            self.table.admit_through(last, blocks=blocks)
+
     def status(self) -> Status:
-        """Compute the status from the table in memory."""
-        self.judge_shapes()
-        now, elapsed = self.take_snapshot(), self.store.spent("elapsed")
-        withdrawn = len(self.table) - len(now.status)
+        """Compute the status of this moment."""
+        now, elapsed = self.sum_up(), self.store.spent("elapsed")
+        withdrawn = self.store.planned() - now.planned
         return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
 
 
@@ -118,7 +156,7 @@ class Session:
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
         """Open the folder without locking or changing it."""
-        with closing(Store.open(self.folder, readonly=True)) as store:
+        with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
             yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
 
     def settings(self) -> CampaignSettings:
@@ -129,7 +167,7 @@ class Session:
     @contextmanager
     def writing(self) -> Iterator[OpenCampaign]:
         """Open the folder under its lock."""
-        with FolderLock(self.folder), closing(Store.open(self.folder)) as store:
+        with translate_os_errors(self.folder), FolderLock(self.folder), closing(Store.open(self.folder)) as store:
             yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()))
 
     def checked_simulator(self, opened: OpenCampaign) -> Callable[..., Any]:

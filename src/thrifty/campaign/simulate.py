@@ -19,7 +19,7 @@ from thrifty.runner.loop import Ending, Loop, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.simulator import bind_names, call_style
-from thrifty.runner.snapshot import Snapshot
+from thrifty.runner.snapshot import Snapshot, Totals
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit, make_time_limit
 from thrifty.store.table import Table, common_shape
@@ -100,10 +100,10 @@ def simulate(
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
 
-    def take_snapshot() -> Snapshot:
-        return memory.take_snapshot(draws.log_weights, cost)
+    def sum_up() -> Totals:
+        return memory.take_snapshot(draws.log_weights, cost).sum_up()
 
-    watched = Watched(len(draws), "s" if cost != "reported" else "reported", take_snapshot)
+    watched = Watched(len(draws), "s" if cost != "reported" else "reported", sum_up)
     with Interrupts() as interrupts, watch_progress(progress, watched) as watching:
         loop = Loop(
             engine,

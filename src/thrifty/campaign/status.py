@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.runner.progress import format_amount
-from thrifty.runner.snapshot import Saved, Snapshot
+from thrifty.runner.snapshot import Saved, Totals
 
 
 @dataclass(frozen=True)
@@ -68,27 +66,25 @@ class Status:
         return "\n".join([*lines, *self.notes])
 
 
-def make_status(folder: str, now: Snapshot, settings: CampaignSettings, *, elapsed: float, withdrawn: int) -> Status:
+def make_status(folder: str, now: Totals, settings: CampaignSettings, *, elapsed: float, withdrawn: int) -> Status:
     """Compute the figures of the rows that count."""
-    done, cost = now.done, np.where(now.done, now.cost, now.predicted)
-    names, counts = np.unique(now.status, return_counts=True)
     saved = now.estimate_savings()
     return Status(
         folder=folder,
-        state=_state(len(done), int(done.sum()), settings.pilots, withdrawn),
-        planned=len(done),
-        done=int(done.sum()),
-        pending=int((~done).sum()),
+        state=_state(now.planned, now.done, settings.pilots, withdrawn),
+        planned=now.planned,
+        done=now.done,
+        pending=now.planned - now.done,
         pilots=settings.pilots,
-        failed=int((done & (now.status != "ok")).sum()),
-        by_status={str(name): int(count) for name, count in zip(names, counts, strict=True)},
+        failed=now.failed,
+        by_status=dict(sorted(now.by_status.items())),
         failed_mass=now.failed_mass,
-        spent=float(np.nansum(cost[done])),
-        left=float(np.nansum(cost[~done])),
+        spent=now.spent,
+        left=now.left,
         unit=settings.unit,
         elapsed=elapsed,
         saved=saved,
-        ess_fraction=saved.effective / int(np.isfinite(cost).sum()) if saved else 1.0,
+        ess_fraction=saved.effective / now.known if saved else 1.0,
         not_admitted=withdrawn,
         deterministic=settings.deterministic,
         budget=settings.budget or "",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -22,9 +21,9 @@ from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job
 from thrifty.runner.time_limits import TimeLimit
+from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
-from thrifty.store.store import Recorder
-from thrifty.store.table import Pending
+from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_runs
 
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
 
@@ -52,7 +51,7 @@ class Driver:
         target = settings.target if budget is not None else None
         self._extend_timeouts()
         while True:
-            pending = self.campaign.table.pending(store.blocks(), withdrawn=budget is not None, target=target)
+            pending = read_pending(store, store.blocks(), dim=settings.dim, withdrawn=budget is not None, target=target)
             before = 0.0 if budget is None else store.spent(budget.of)
             ending = self.run(pending, budget=budget, deadline=deadline)
             if ending != "done" or budget is None:
@@ -84,13 +83,13 @@ class Driver:
             probe=int(pending.index.min()) if first else None,
             history=self._history(pending),
         )
-        session, table = store.begin_session(type(self.engine).__name__), self.campaign.table
+        session = store.begin_session(type(self.engine).__name__)
         with watch_progress(self.progress, self._watched(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
                 Job(self.simulator, settings.seed, settings.m, warm_up=True),
                 schedule,
-                Recorder(store, table, policy=self.limit, session=session, blocks=pending.blocks),
+                self._recorder(pending, session),
                 limit=self.limit,
                 gate=self._gate(schedule, budget, deadline),
                 watcher=watching,
@@ -106,18 +105,30 @@ class Driver:
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
 
+    def _recorder(self, pending: Pending, session: int) -> Recorder:
+        campaign = self.campaign
+        return Recorder(
+            campaign.store,
+            policy=self.limit,
+            session=session,
+            blocks=pending.blocks,
+            on_commit=lambda outcomes: campaign.note_outcomes(outcomes, self.limit),
+            on_admit=lambda last: campaign.note_admission(last, pending.blocks),
+            keep_figures=campaign.keep_figures,
+        )
+
     def run_pilot(self) -> None:
         """Run pending pilots, freeze the shape of outputs, and refuse outputs from which nothing can be learned."""
         store = self.campaign.store
         pilots = [block for block in store.blocks() if block.mode == "pilot"]
-        self.run(self.campaign.table.pending(pilots), first=True)
+        self.run(read_pending(store, pilots, dim=self.campaign.settings.dim), first=True)
         self.check_outputs()
 
     def run_pending(self) -> None:
         """Run everything that is committed by number, for a method that commits its own draws."""
         is_first = self.campaign.settings.shape is None
         blocks = [block for block in self.campaign.store.blocks() if block.mode in ("pilot", "n")]
-        self.run(self.campaign.table.pending(blocks), first=is_first)
+        self.run(read_pending(self.campaign.store, blocks, dim=self.campaign.settings.dim), first=is_first)
         if is_first:
             self.check_outputs()
 
@@ -125,13 +136,12 @@ class Driver:
         """Freeze the shape of outputs; refuse a simulator that always fails or always returns the same."""
         if self.interrupts.drain:
             return
-        table, store = self.campaign.table, self.campaign.store
+        store = self.campaign.store
         shape = known_shape(store, self.campaign.settings.shape)
-        table.judge_shapes(shape)
-        counts = Counter(table.status[table.done].tolist())
+        counts = count_statuses(store, ",".join(map(str, shape)))
         if counts.total() and not counts["ok"] and not counts["timeout"]:
             raise all_failed_error(counts, self._loop.first_error if self._loop else "")
-        if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not store.outputs_vary(",".join(map(str, shape))):
+        if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not outputs_vary(store, ",".join(map(str, shape))):
             raise SimulatorError(
                 f"output is identical for all {counts['ok']} pilots",
                 code="constant-output",
@@ -143,9 +153,9 @@ class Driver:
 
     def raise_if_interrupted(self) -> None:
         """Raise what a signal asked for, now that everything is safe."""
-        table = vars(self.campaign).get("table")
-        done = "finished" if table is None else f"{int(table.done.sum()):,}"
-        self.interrupts.raise_if_caught(f"stopped. {done} runs are safe on disk. Calling again continues.")
+        if self.interrupts.signal is not None:
+            done = int(sum_runs(self.campaign.store)["count"] or 0)
+            self.interrupts.raise_if_caught(f"stopped. {done:,} runs are safe on disk. Calling again continues.")
 
     def finish(self, ending: Ending) -> Status:
         """Return the status at the end of a run; raise or warn about what the reader must know."""
@@ -156,6 +166,7 @@ class Driver:
                 code="time-limit-passed",
                 fix="run() again with lazy, extend, restrict or weight, or a longer limit",
             )
+        self.campaign.keep_figures()
         status = self.campaign.status()
         if status.failed_mass > MAX_FAILED_MASS:
             warn(
@@ -169,18 +180,14 @@ class Driver:
         """Under "extend", make earlier time-outs pending again when the limit is now longer."""
         if self.limit is None or self.limit.on_timeout != "extend":
             return
-        table = self.campaign.table
-        again = (table.status == "timeout") & (table.time_limit < self.limit.seconds)
-        self.campaign.store.forget(table.index[again].tolist())
-        table.clear(again)
+        again = find_timeouts(self.campaign.store, self.limit.seconds)
+        if again:
+            self.campaign.store.forget(again)
 
     def _history(self, pending: Pending) -> tuple[float, float]:
         """Wall seconds and cost of the runs so far: how long a predicted unit takes here."""
-        table = self.campaign.table.counted()
-        cost = table.cost(self.campaign.settings.cost_kind)
-        known = table.done & np.isfinite(table.wall) & np.isfinite(cost)
-        units = cost[known] if np.isfinite(pending.predicted).all() else np.ones(int(known.sum()))
-        return float(table.wall[known].sum()), float(units.sum())
+        count, wall, cost = sum_counted(self.campaign.store, self.campaign.settings.cost_kind)
+        return wall, cost if np.isfinite(pending.predicted).all() else float(count)
 
     def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gate:
         now, most, until, end, reserve = self.engine.clock(), np.inf, np.inf, np.inf, 0.0
@@ -196,7 +203,7 @@ class Driver:
         return Gate(budget=most, until=until, deadline=end, reserve=reserve)
 
     def _watched(self, pending: Pending, budget: Budget | None) -> Watched:
-        settings, table = self.campaign.settings, self.campaign.table
-        total = int((table.done & table.admitted).sum()) + len(pending)
+        settings = self.campaign.settings
+        total = count_done(self.campaign.store) + len(pending)
         amount = budget.amount if budget is not None and budget.of == settings.cost_kind else None
-        return Watched(total, settings.unit, self.campaign.take_snapshot, amount)
+        return Watched(total, settings.unit, self.campaign.sum_up, amount)

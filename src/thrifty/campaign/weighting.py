@@ -8,6 +8,7 @@ own, by the rule under which each run was made.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
 from thrifty.weights import mass_of
 
+WEIGHT_ROWS = 2**16  # evaluated together: larger pieces are no faster and take memory of their own
 MAX_FAILED_MASS = 0.01  # share of prior mass that may fail before the reader must know
 
 
@@ -34,12 +36,26 @@ def proposal_of(part: Part, prior: Prior) -> Any:
 
 def pool_of(table: Table, parts: dict[int, Part], prior: Prior) -> Pool:
     """Return the pool from which the rows of a table were drawn."""
-    counts = np.bincount(table.part, minlength=1)
-    used = [(int(counts[number]), part) for number, part in parts.items() if number < len(counts) and counts[number]]
+    numbers, counts = np.unique(table.part, return_counts=True)
+    pool = pool_from_counts(dict(zip(numbers.tolist(), counts.tolist(), strict=True)), parts, prior)
     with reject_malformed(None, "a frozen proposal"):
-        pool = Pool(tuple((count, proposal_of(part, prior)) for count, part in used), prior)
         pool.log_weight(table.theta[:1])
     return pool
+
+
+def pool_from_counts(counts: Mapping[int, int], parts: dict[int, Part], prior: Prior) -> Pool:
+    """Return the pool of so many draws from each part, by its number."""
+    used = [(counts[number], part) for number, part in parts.items() if counts.get(number)]
+    with reject_malformed(None, "a frozen proposal"):
+        return Pool(tuple((count, proposal_of(part, prior)) for count, part in used), prior)
+
+
+def pool_log_weights(pool: Pool, theta: Array) -> Array:
+    """Return the log weights of a pool (n,), in pieces: a cost model makes dozens of numbers of each parameter."""
+    found = np.empty(len(theta))
+    for at in range(0, len(theta), WEIGHT_ROWS):
+        found[at : at + WEIGHT_ROWS] = pool.log_weight(theta[at : at + WEIGHT_ROWS])
+    return found
 
 
 def limit_log_factor(table: Table) -> Array:
@@ -73,20 +89,27 @@ def to_simulations(
     if not table.done.any():
         raise CampaignError("no run has finished yet", code="no-runs-yet", fix="c.pilot(200), c.plan(n=5000), c.run()")
     _check_complete(table, settings, allow_incomplete=allow_incomplete)
-    pool, factor = pool_of(table, parts, prior), limit_log_factor(table)
-    log_weights = pool.log_weight(table.theta) + factor
+    pool = pool_of(table, parts, prior)
+    log_weights, is_pool = pool_log_weights(pool, table.theta), True
+    if table.policies:
+        factor = limit_log_factor(table)
+        log_weights, is_pool = log_weights + factor, not factor.any()
     _check_failures(table, log_weights, names=prior.names, max_failed=max_failed)
+    cost = table.cost(settings.cost_kind)
+    cost *= settings.cost_scale
+    for column in (table.theta, table.x, table.status, table.index, cost, log_weights):
+        column.setflags(write=False)  # this table ends here: its columns become those of `Simulations`, not copies
     return Simulations(
         theta=table.theta,
         x=table.x,
         log_weights=log_weights,
-        cost=table.cost(settings.cost_kind) * settings.cost_scale,
+        cost=cost,
         status=table.status,
         index=table.index,
         m=settings.m,
         names=prior.names,
         unit=settings.unit,
-        proposal=pool if not factor.any() else None,
+        proposal=pool if is_pool else None,
     )
 
 
@@ -109,6 +132,8 @@ def _check_complete(table: Table, settings: CampaignSettings, *, allow_incomplet
 
 
 def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...], max_failed: float) -> None:
+    if not table.failed.any():
+        return
     mass = mass_of(table.failed[table.done], log_weights[table.done])
     if mass <= max_failed:
         return

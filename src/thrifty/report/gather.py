@@ -23,7 +23,6 @@ from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
 from thrifty.report.content import as_labels, clean
 from thrifty.runner.snapshot import Snapshot
-from thrifty.store.rows import RUNS
 from thrifty.store.store import Store
 from thrifty.store.table import Table
 from thrifty.store.validate import Block, Part
@@ -220,7 +219,7 @@ def _read_folder(folder: Path) -> Facts:
     weights = np.empty(0)
     if len(table):
         weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_log_factor(table)
-    now = Snapshot(table.status, cost, table.predicted * settings.cost_scale, weights)
+    now = Snapshot(table.status, cost, table.predicted * settings.cost_scale, weights).sum_up()
     pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,
@@ -248,8 +247,9 @@ def _read_sessions(store: Store) -> list[Session]:
 
 
 def _read_stamps(store: Store) -> Stamps:
-    rows = list(store.run_rows())
-    column = {name: [row[place] for row in rows] for place, name in enumerate(RUNS)}
+    columns = ("idx", "finished", "wall", "host", "attempt", "status", "error")
+    rows = store.query(f"SELECT {', '.join(columns)} FROM runs ORDER BY idx")
+    column = {name: [row[at] for row in rows] for at, name in enumerate(columns)}
     return Stamps(
         index=np.array(column["idx"], dtype=np.int64),
         finished=np.array(column["finished"], dtype=np.float64),

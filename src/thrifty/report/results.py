@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import time
 from dataclasses import dataclass, field, replace
@@ -110,9 +111,19 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         StorageError: disk-problem, the disk refuses; an older result of that name is still there.
     """
     home = Path(folder) / RESULTS_FOLDER
-    part, final = home / f".{result.name}.{os.getpid()}.part", home / result.name
+    final = home / result.name
+    if home.is_symlink():
+        raise StorageError(
+            f"refusing {home}: it is a link that leads elsewhere",
+            code="untrusted-folder",
+            why="files outside the run folder would be written or replaced",
+            fix="remove the link, then save again",
+        )
+    part = home
     try:
-        part.mkdir(parents=True, exist_ok=True)
+        home.mkdir(parents=True, exist_ok=True)
+        part = home / f".{result.name}.{secrets.token_hex(8)}.part"  # a name that nobody can prepare
+        part.mkdir()
         saved = _save_posterior(posterior, part / "posterior.npz")
         arrays = {"samples": result.samples, "x_o": result.x_o}
         arrays |= {} if result.log_weights is None else {"log_weights": result.log_weights}
@@ -129,7 +140,8 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
             f"cannot write {final}: {error.strerror}", code="disk-problem", fix="free some space, then save again"
         ) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if part != home:
+            shutil.rmtree(part, ignore_errors=True)
     return replace(result, posterior_path=final / "posterior.npz" if saved else None)
 
 
@@ -163,7 +175,9 @@ def _save_posterior(posterior: Any, path: Path) -> bool:
 def _swap(part: Path, final: Path) -> None:
     aside = final.with_name(f".{final.name}.{os.getpid()}.old")
     shutil.rmtree(aside, ignore_errors=True)
-    if final.exists():
+    if final.is_symlink():
+        final.unlink()
+    elif final.exists():
         final.rename(aside)
     part.rename(final)
     shutil.rmtree(aside, ignore_errors=True)

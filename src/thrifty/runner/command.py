@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import os
 import shutil
 import signal
@@ -79,9 +80,20 @@ def read_csv(data: bytes, source: str) -> Output:
 def read_npy(data: bytes, source: str) -> Output:
     """Read an array of numbers in numpy's format, without pickles."""
     try:
+        _check_npy_size(data)
         return Output(np.load(io.BytesIO(data), allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, MemoryError) as error:
         raise SimulatorError(f"{source} is not an array of numbers: {error}", code="bad-output") from None
+
+
+def _check_npy_size(data: bytes) -> None:
+    """Refuse a header that declares more numbers than there are, before memory is allocated for them."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if math.prod(shape) * dtype.itemsize > len(data) - stream.tell() and not dtype.hasobject:
+        raise ValueError(f"it declares shape {shape}, but holds {len(data) - stream.tell():,} bytes")
 
 
 def _is_number(cell: str) -> bool:

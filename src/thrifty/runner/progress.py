@@ -18,7 +18,7 @@ import numpy as np
 
 from thrifty.errors import ConfigError
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.snapshot import Z95, Saved, Snapshot
+from thrifty.runner.snapshot import Z95, Saved, Totals
 
 ProgressMode = Literal["auto", "quiet", "plain", "bar", "json"]
 SHOW_SECONDS = {"bar": 0.2, "plain": 30.0, "json": 1.0}  # a terminal is watched, a log file is read later
@@ -84,33 +84,32 @@ class Watched:
     Attributes:
         total: Runs of the table when all is done.
         unit: Unit of cost.
-        take_snapshot: Returns the runs that count, as far as they are safe; called only when something is shown.
+        sum_up: Returns sums over the runs that count, as far as they are safe; called only when something is shown.
         budget: In the unit of cost, or None.
     """
 
     total: int
     unit: str
-    take_snapshot: Callable[[], Snapshot]
+    sum_up: Callable[[], Totals]
     budget: float | None = None
 
     def compute_figures(self, *, schedule: Schedule | None = None, busy: int = 0) -> Figures:
         """Return the figures of this moment."""
-        now = self.take_snapshot()
-        done, spent = now.done, float(np.nansum(now.cost))
+        now = self.sum_up()
         left, low, high, share = _estimate_left(schedule, busy)
         if self.budget:
-            share = max(share, min(spent / self.budget, 1.0))  # draws it does not admit never run
+            share = max(share, min(now.spent / self.budget, 1.0))  # draws it does not admit never run
         return Figures(
-            done=int(done.sum()),
+            done=now.done,
             total=self.total,
             share=share,
             busy=busy,
-            spent=spent,
+            spent=now.spent,
             unit=self.unit,
             left=left,
             left_low=low,
             left_high=high,
-            failed=int((done & (now.status != "ok")).sum()),
+            failed=now.failed,
             failed_mass=now.failed_mass,
             saved=now.estimate_savings(),
             by_cost=schedule is None or schedule.has_predictions,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,17 @@ from thrifty.runner.time_limits import TimeLimit
 from thrifty.types import Array
 
 MAX_BUNDLE_RUNS = 1000  # more would make the loss of one bundle and the delay of its results felt
+
+LOADED_RUNS = 4096  # whose parameters are taken at once: from a store, it costs a few microseconds each
+SUMMED_ROWS = 2**16  # summed at once, so that looking at progress takes no memory
+
+
+class Parameters(Protocol):
+    """Parameters of all runs: an array (n, p), or what reads them from a store."""
+
+    def __getitem__(self, rows: Any, /) -> Array:
+        """Return parameters (k, p) of k rows."""
+        ...
 
 
 class Schedule:
@@ -38,8 +50,8 @@ class Schedule:
 
     def __init__(
         self,
-        index: npt.NDArray[np.int64],
-        theta: Array,
+        index: npt.NDArray[np.int32 | np.int64],
+        theta: Parameters,
         *,
         predicted: Array | None = None,
         must: int | None = None,
@@ -52,9 +64,10 @@ class Schedule:
         self.has_predictions = predicted is not None and bool(np.isfinite(predicted).all())
         self.predicted = np.asarray(predicted, dtype=np.float64) if self.has_predictions else np.ones(len(index))
         self._open = len(index) if must is None else must
-        self._order = np.arange(len(index))
+        self._order = np.arange(len(index), dtype=np.int32 if len(index) < 2**31 else np.int64)
         if self.has_predictions:
             self._order[: self._open] = np.argsort(-self.predicted[: self._open], kind="stable")
+        self._loaded, self._loaded_from = np.empty((0, 0)), 0  # parameters of the next runs, in order
         self._next = 0
         self._repeated: deque[Task] = deque()  # lost with their worker; they go first
         self._alone: deque[Task] = deque()  # may have killed their worker; sent one by one
@@ -112,12 +125,13 @@ class Schedule:
 
     def sum_outstanding(self) -> tuple[float, float]:
         """Return the predicted cost of all that is not finished, and the sum of its squares."""
-        waiting = self.predicted[self._order[self._next : self._open]]
-        running = np.array(
-            [*self._started.values(), *(t.predicted for t in (*self._repeated, *self._alone, *self._extended))]
-        )
-        both = np.concatenate([waiting, running])
-        return float(both.sum()), float((both**2).sum())
+        again = (*self._repeated, *self._alone, *self._extended)
+        running = np.array([*self._started.values(), *(task.predicted for task in again)])
+        total, squares = float(running.sum()), float((running**2).sum())
+        for at in range(self._next, self._open, SUMMED_ROWS):
+            waiting = self.predicted[self._order[at : min(at + SUMMED_ROWS, self._open)]]
+            total, squares = total + float(waiting.sum()), squares + float((waiting**2).sum())
+        return total, squares
 
     def is_next_short(self, *, seconds: float, slots: int) -> bool:
         """Whether the next run is an ordinary one of at most about `seconds`, with enough behind it.
@@ -145,7 +159,7 @@ class Schedule:
             row = int(self._order[self._next])
             if bundle and filled + self.predicted[row] > room:
                 break
-            bundle.append(self._task(row))
+            bundle.append(self._task(row, self._load(self._next)))
             filled += self.predicted[row]
             self._next += 1
         self.left -= filled
@@ -161,7 +175,13 @@ class Schedule:
         assert task.limit is not None, "only a limited run can be extended"
         self._extended.append(replace(task, limit=2 * task.limit, attempt=task.attempt + 1))
 
-    def _task(self, row: int) -> Task:
+    def _load(self, at: int) -> Array:
+        """Return the parameters of the run at a place in the order; a few thousand are taken together."""
+        if not 0 <= at - self._loaded_from < len(self._loaded):
+            self._loaded_from, self._loaded = at, self.theta[self._order[at : at + LOADED_RUNS]]
+        return self._loaded[at - self._loaded_from]
+
+    def _task(self, row: int, theta: Array) -> Task:
         index = int(self.index[row])
         limit = self.limit.seconds_for(seed=self.seed, index=index) if self.limit else None
-        return Task(index, self.theta[row], limit, float(self.predicted[row]), probe=index == self.probe)
+        return Task(index, theta, limit, float(self.predicted[row]), probe=index == self.probe)

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from thrifty.errors import FolderInUseError, StorageError, warn
+from thrifty.store.schema import explain, storage_error
 
 
 class FolderLock:
@@ -25,6 +26,9 @@ class FolderLock:
         try:
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
         except OSError as error:
+            found = explain(self.path.parent) if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOSPC) else None
+            if found is not None:
+                raise storage_error(self.path.parent, *found) from None
             raise StorageError(f"cannot write to {self.path.parent}: {error.strerror}", code="disk-problem") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -96,16 +96,26 @@ def repair_damage(folder: Path, *, dim: int, redraw: Callable[[Store, list[int]]
         return found
     if found.file:
         _salvage(folder)
+    damaged, left = _repair_rows(folder, dim, redraw)
+    if any(left.values()) and not found.file:  # rows without a block, or the reverse: the backup knows which is right
+        _salvage(folder)
+        damaged, left = _repair_rows(folder, dim, redraw)
+    if any(left.values()):
+        raise DamagedStoreError(f"{folder} cannot be repaired: {str(left)[:200]}", code="damaged-folder")
+    runs = tuple(sorted({*found.damaged_runs, *damaged["runs"]}))
+    plan = tuple(sorted({*found.damaged_plan, *damaged["plan"]}))
+    return Verification(str(folder), runs, plan, found.file, repaired=True)
+
+
+def _repair_rows(
+    folder: Path, dim: int, redraw: Callable[[Store, list[int]], None]
+) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Forget damaged runs and draw damaged parameters again; return what was damaged, and what still is."""
     with closing(Store.open(folder)) as store:
         damaged = _damaged_rows(store, dim)
         store.forget(damaged["runs"])
         redraw(store, damaged["plan"])
-        left = _damaged_rows(store, dim)
-    if left["plan"] or left["runs"]:
-        raise DamagedStoreError(f"{folder} cannot be repaired: {left}", code="damaged-folder")
-    runs = tuple(sorted({*found.damaged_runs, *damaged["runs"]}))
-    plan = tuple(sorted({*found.damaged_plan, *damaged["plan"]}))
-    return Verification(str(folder), runs, plan, found.file, repaired=True)
+        return damaged, _damaged_rows(store, dim)
 
 
 def _damaged_rows(store: Store, dim: int) -> dict[str, list[int]]:

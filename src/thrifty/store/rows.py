@@ -34,20 +34,26 @@ def checksum(values: Row) -> int:
     """
     digest = hashlib.blake2b(digest_size=8)
     for value in values:
-        if value is None:
-            digest.update(b"n")
-        elif isinstance(value, bytes):
+        if isinstance(value, bytes):  # not joined to its length first: an output may have megabytes
             digest.update(b"b%d:" % len(value))
             digest.update(value)
-        elif isinstance(value, str):
-            text = value.encode("utf-8", "surrogatepass")
-            digest.update(b"s%d:" % len(text))
-            digest.update(text)
-        elif isinstance(value, int):
-            digest.update(b"i%d;" % value)
         else:
-            digest.update(b"d" + struct.pack("<d", float(value)))
+            digest.update(encode_value(value))
     return int.from_bytes(digest.digest(), "little", signed=True)
+
+
+def encode_value(value: Any) -> bytes:
+    """Write one value with its type and length, so that no two rows have the same bytes."""
+    if value is None:
+        return b"n"
+    if isinstance(value, bytes):
+        return b"b%d:%b" % (len(value), value)
+    if isinstance(value, str):
+        text = value.encode("utf-8", "surrogatepass")
+        return b"s%d:%b" % (len(text), text)
+    if isinstance(value, int):
+        return b"i%d;" % value
+    return b"d" + struct.pack("<d", float(value))
 
 
 def with_checksum(values: Row) -> Row:

@@ -1,8 +1,14 @@
-"""The SQLite file of a campaign: its tables, how it is opened, and what its errors mean."""
+"""The SQLite file of a campaign: its tables, how it is opened, and what errors of SQLite and of the system mean.
+
+What the machine around a folder may refuse (open files, inodes, long names, a folder that is no longer there) becomes
+one message that says what is missing and what to do.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -40,7 +46,90 @@ DAMAGE_WORDS = (
     "no such table",
     "no such column",
 )
+MAX_PATH_BYTES = 500  # of the file: SQLite takes 512, with what it adds for its log
 MIN_FREE_BYTES = 2**20  # with less free space, a failed write is explained by a full disk
+SAFE = "runs recorded so far are safe; runs in flight will run again"
+_FILES = (
+    "this process may open no more files",
+    "raise the limit (ulimit -n 4096), or use fewer workers; then call again",
+)
+_NAME = ("its name is longer than the file system allows", "choose a shorter name")
+_INODES = ("the file system has no room for another file (no inodes left)", "delete files that are not needed")
+_MOVED = (
+    "it was moved or deleted while it was in use",
+    "call again with the folder where it is now; there, every recorded run is safe",
+)
+_ROOM = ("the disk is full", "make room and call run() again")
+_REASONS = {
+    errno.EMFILE: _FILES,
+    errno.ENFILE: _FILES,
+    errno.ENAMETOOLONG: _NAME,
+    errno.ESTALE: _MOVED,
+    errno.EDQUOT: ("the quota of this account is used up", "make room and call run() again"),
+}
+
+
+@contextlib.contextmanager
+def translate_os_errors(folder: Path, *, exists: bool = True) -> Iterator[None]:
+    """Turn what the system refuses around a folder into one error; every other error passes.
+
+    What is missing was moved away, unless the folder does not exist yet.
+    """
+    try:
+        yield
+    except OSError as error:
+        found = _REASONS.get(error.errno or 0) or (explain_room(folder) if error.errno == errno.ENOSPC else None)
+        missing = exists and error.errno in (errno.ENOENT, errno.ENOTDIR)
+        if found is None and missing and _is_below(error.filename, folder):
+            found = _MOVED
+        if found is None:
+            raise
+        raise storage_error(folder, *found) from None
+
+
+def storage_error(folder: Path, reason: str, fix: str) -> StorageError:
+    """Return the error for a folder that cannot be used, with a shortened name where that is the problem."""
+    name = str(folder)
+    shown = name if len(name) < 200 else f"{name[:80]}...{name[-20:]}"
+    return StorageError(f"cannot use {shown}: {reason}", code="disk-problem", why=SAFE, fix=fix)
+
+
+def explain(folder: Path) -> tuple[str, str] | None:
+    """Find out why nothing can be opened or written in a folder: reason and way out, None if nothing is found."""
+    try:
+        with open(os.devnull, "rb"):
+            pass
+        whole = os.fsencode((folder / NAME).absolute())
+        if len(whole) > MAX_PATH_BYTES or any(len(os.fsencode(part)) > 255 for part in folder.parts):
+            return _NAME
+        if not folder.is_dir():
+            return _MOVED
+        return explain_room(folder)
+    except OSError as error:
+        return _REASONS.get(error.errno or 0)
+
+
+def explain_room(folder: Path) -> tuple[str, str] | None:
+    """Find out what a file system lacks for one more file in a folder that may not be there yet."""
+    place = next((path for path in (folder, *folder.absolute().parents) if path.is_dir()), Path("/"))
+    room = os.statvfs(place)
+    if room.f_files and room.f_favail == 0:
+        return _INODES
+    return _ROOM if shutil.disk_usage(place).free < MIN_FREE_BYTES else None
+
+
+def check_in_place(folder: Path, opened: os.stat_result | None, path: Path) -> None:
+    """Refuse to write into a file that no longer lies where it was opened: nobody would find the runs."""
+    try:
+        now = os.stat(path)
+    except FileNotFoundError:
+        now = None
+    if opened is not None and (now is None or (now.st_ino, now.st_dev) != (opened.st_ino, opened.st_dev)):
+        raise storage_error(folder, *_MOVED)
+
+
+def _is_below(name: object, folder: Path) -> bool:
+    return isinstance(name, str) and Path(name).absolute().is_relative_to(folder.absolute())
 
 
 @contextlib.contextmanager
@@ -57,19 +146,12 @@ def translate_sqlite_errors(folder: Path) -> Iterator[None]:
                 fix="th.Campaign.repair(folder) keeps the undamaged rows; run() runs the others again",
             ) from None
         why = {"full": "the disk is full", "readonly": "it is read-only", "disk I/O": "the disk reports an error"}
-        reason = next((words for key, words in why.items() if key in text), text)
-        with contextlib.suppress(OSError):  # a log or its shared memory that cannot grow is reported as an I/O error
-            reason = (
-                "the disk is full"
-                if shutil.disk_usage(folder).free < MIN_FREE_BYTES and "readonly" not in text
-                else reason
-            )
-        raise StorageError(
-            f"cannot write to {folder}: {reason}",
-            code="disk-problem",
-            why="runs recorded so far are safe; runs in flight will run again",
-            fix="make room and call run() again",
-        ) from None
+        reason, fix = next((words for key, words in why.items() if key in text), text), "make room and call run() again"
+        if "readonly" not in text and "full" not in text and (found := explain(folder)) is not None:
+            if "unable to open" in text:
+                raise storage_error(folder, *found) from None
+            reason, fix = found  # a log or its shared memory that cannot grow is reported as an I/O error
+        raise StorageError(f"cannot write to {folder}: {reason}", code="disk-problem", why=SAFE, fix=fix) from None
 
 
 def connect(folder: Path, *, readonly: bool) -> sqlite3.Connection:

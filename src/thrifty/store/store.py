@@ -29,23 +29,25 @@ from thrifty.errors import CampaignError, DamagedStoreError, StorageError
 from thrifty.runner.task import Outcome
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.backup import refuse_lost_store, write_backup
+from thrifty.store.groups import MAX_GROUP_ROWS
 from thrifty.store.rows import PLAN, RUNS, Row, checksum_matches, plan_row, printable, run_row, with_checksum
 from thrifty.store.schema import (
     APPLICATION_ID,
     FORMAT,
     NAME,
     SCHEMA,
+    check_in_place,
     check_schema,
     connect,
+    translate_os_errors,
     translate_sqlite_errors,
 )
-from thrifty.store.table import Table
 from thrifty.store.validate import BLOCK_COLUMNS, Block, Part, parse_blocks, parse_parts, parse_settings
 from thrifty.types import Array
 from thrifty.version import __version__
 
-GROUP_SECONDS = 0.5  # results that a crash of the machine can lose; a sync takes milliseconds
-GROUP_RUNS = 256
+FIGURES = "figures"  # key of sums over all runs, kept for `status`: no setting, and in no backup
+_PENDING = "FROM plan p WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.idx = p.idx)"
 NARROW = ("idx", "status", "shape", "wall", "cpu", "reported", "time_limit", "policy")  # of a run, without its output
 
 
@@ -55,16 +57,18 @@ class Store:
     def __init__(self, folder: Path, connection: sqlite3.Connection, *, readonly: bool) -> None:
         self.folder, self.db, self.readonly = folder, connection, readonly
         self._in_transaction = False
+        self._opened = None if readonly else os.stat(folder / NAME)
 
     @classmethod
     def create(cls, folder: Path, settings: dict[str, Any]) -> Store:
         """Make the folder and its store; the caller checks that none exists."""
         refuse_lost_store(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            with translate_os_errors(folder, exists=False):
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
-        with translate_sqlite_errors(folder):
+        with translate_sqlite_errors(folder), translate_os_errors(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
                 store.db.execute("BEGIN IMMEDIATE")
@@ -144,11 +148,24 @@ class Store:
 
     def settings(self) -> dict[str, Any]:
         """Return all settings by name, checked."""
-        rows = self.query("SELECT key, value, sum FROM meta")
+        rows = self.query("SELECT key, value, sum FROM meta WHERE key <> ?", FIGURES)
         damaged = [row[0] for row in rows if not checksum_matches(row)]
         if damaged:
             raise DamagedStoreError(f"settings {damaged} of {self.folder} fail their checksum", code="damaged-folder")
         return parse_settings([row[:2] for row in rows], self.folder)
+
+    def figures(self) -> dict[str, Any] | None:
+        """Return the sums that a driver kept; None if there are none, or if they are damaged."""
+        rows = self.query("SELECT key, value, sum FROM meta WHERE key = ?", FIGURES)
+        with contextlib.suppress(ValueError, TypeError, RecursionError):
+            found = json.loads(rows[0][1]) if rows and checksum_matches(rows[0]) else None
+            return found if isinstance(found, dict) else None
+        return None
+
+    def put_figures(self, values: dict[str, Any]) -> None:
+        """Keep sums over all runs; they can be computed again, so no backup is written."""
+        with translate_sqlite_errors(self.folder), self.db:
+            self._put(FIGURES, values)
 
     def add_part(self, kind: str, recipe: dict[str, Any]) -> int:
         """Store a proposal that never changes again; return its number."""
@@ -205,55 +222,71 @@ class Store:
                 if block.id in blocks and admitted > block.admitted:
                     self._put_block(replace(block, admitted=admitted))
 
-    def plan_rows(self) -> Iterator[Row]:
-        """Yield plan rows in order, with their checksums."""
-        with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(f"SELECT {', '.join(PLAN)}, sum FROM plan ORDER BY idx")
+    def plan_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(PLAN)}, sum FROM plan ORDER BY idx", size)
 
-    def narrow_rows(self, size: int = 4096) -> Iterator[list[Row]]:
-        """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x."""
-        plan, runs = (
-            ", ".join(f"{table}.{name}" for name in names) for table, names in (("p", (*PLAN, "sum")), ("r", NARROW))
-        )
+    def _groups(self, sql: str, size: int) -> Iterator[list[Row]]:
         with translate_sqlite_errors(self.folder):
-            rows = self.db.execute(
-                f"SELECT {plan}, {runs} FROM plan p LEFT JOIN runs r ON r.idx = p.idx ORDER BY p.idx"
-            )
+            rows = self.db.execute(sql)
             while group := rows.fetchmany(size):
                 yield group
 
+    def plan_rows_at(self, indices: Sequence[int]) -> list[Row]:
+        """Return the plan rows of these indices, in order of the index, with their checksums."""
+        listed = ", ".join(str(int(index)) for index in indices)
+        return self.query(f"SELECT {', '.join(PLAN)}, sum FROM plan WHERE idx IN ({listed}) ORDER BY idx")
+
+    def pending_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows without a run, in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(PLAN)}, sum {_PENDING} ORDER BY idx", size)
+
+    def count_pending(self) -> int:
+        """Count the draws without a run."""
+        return int(self.query(f"SELECT count(*) {_PENDING}")[0][0])
+
+    def last_index(self) -> int:
+        """Return the highest planned index, -1 where there is none."""
+        return int(self.query("SELECT coalesce(max(idx), -1) FROM plan")[0][0])
+
+    def narrow_rows(self, *, after: float | None = None, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of plan rows with their checksums, each followed by idx, status, ... of its run, without x.
+
+        With `after`, a time stamp, only rows whose run was recorded after it.
+        """
+        plan, runs = (
+            ", ".join(f"{table}.{name}" for name in names) for table, names in (("p", (*PLAN, "sum")), ("r", NARROW))
+        )
+        tables = "plan p LEFT JOIN runs r ON r.idx = p.idx"
+        if after is not None:
+            tables = f"runs r CROSS JOIN plan p ON p.idx = r.idx WHERE NOT r.finished <= {float(after)!r}"
+        yield from self._groups(f"SELECT {plan}, {runs} FROM {tables} ORDER BY p.idx", size)
+
     # --- runs ---
 
-    def record(self, outcomes: Sequence[Outcome], *, policy: TimeLimit | None) -> None:
-        """Commit outcomes, synced to disk when this returns. A row is never overwritten by a different attempt."""
+    def record(
+        self, outcomes: Sequence[Outcome], *, policy: TimeLimit | None, session: int = 0, elapsed: float = 0.0
+    ) -> None:
+        """Commit outcomes and how long the driver has run, synced to disk when this returns.
+
+        A row is never overwritten by a different attempt.
+        """
+        check_in_place(self.folder, self._opened, self.folder / NAME)
         now, rule = time.time(), None if policy is None else json.dumps(asdict(policy))
         with translate_sqlite_errors(self.folder), self.db:
             marks = ", ".join("?" * (len(RUNS) + 1))
             rows = (run_row(outcome, policy=rule, finished=now) for outcome in outcomes)
             self.db.executemany(f"INSERT OR IGNORE INTO runs VALUES ({marks})", rows)
+            self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))
 
-    def run_rows(self) -> Iterator[Row]:
-        """Yield run rows in order, with their checksums."""
-        with translate_sqlite_errors(self.folder):
-            yield from self.db.execute(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx")
-
-    def common_shape(self) -> str | None:
-        """Return the shape that most outputs have, as text; None before the first output."""
-        found = self.query(
-            "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
-            " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
-        )
-        return str(found[0][0]) if found else None
-
-    def outputs_vary(self, shape: str) -> bool:
-        """Return whether two outputs of this shape differ; stops at the first that does."""
-        wanted = "FROM runs WHERE status = 'ok' AND shape = ?"
-        sql = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
-        return bool(self.query(sql, shape, shape)[0][0])
+    def run_rows(self, size: int = MAX_GROUP_ROWS) -> Iterator[list[Row]]:
+        """Yield groups of run rows in order, with their checksums."""
+        yield from self._groups(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx", size)
 
     def forget(self, indices: Sequence[int]) -> None:
         """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
         with translate_sqlite_errors(self.folder), self.db:
+            self.db.execute("DELETE FROM meta WHERE key = ?", (FIGURES,))
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
     def spent(self, of: str) -> float:
@@ -276,42 +309,3 @@ class Store:
                 (time.time(), printable(socket.gethostname()), os.getpid(), note),
             )
         return int(cursor.lastrowid or 0)
-
-    def note_session(self, session: int, elapsed: float) -> None:
-        """Record how long a driver has run."""
-        with translate_sqlite_errors(self.folder), self.db:
-            self.db.execute("UPDATE sessions SET elapsed = ? WHERE id = ?", (float(elapsed), session))
-
-
-class Recorder:
-    """Commits outcomes in groups and enters them in the table of this call; `recorded` counts only committed runs."""
-
-    def __init__(
-        self, store: Store, table: Table, *, policy: TimeLimit | None, session: int, blocks: frozenset[int]
-    ) -> None:
-        self.store, self.table, self.policy, self.session, self.blocks = store, table, policy, session, blocks
-        self.recorded = 0
-        self._buffer: list[Outcome] = []
-        self._begun = self._committed = time.monotonic()
-
-    def record(self, outcomes: Sequence[Outcome]) -> None:
-        """Buffer outcomes; they count as done after the next commit."""
-        self._buffer += outcomes
-
-    def flush(self, *, force: bool = False) -> int:
-        """Commit if the group is large or old enough; return the number of committed runs."""
-        now = time.monotonic()
-        due = len(self._buffer) >= GROUP_RUNS or now - self._committed >= GROUP_SECONDS
-        if self._buffer and (force or due):
-            group, self._buffer = self._buffer, []
-            self.store.record(group, policy=self.policy)
-            self.store.note_session(self.session, now - self._begun)
-            self.table.enter_all(group, self.policy)
-            self.recorded += len(group)
-            self._committed = time.monotonic()
-        return self.recorded
-
-    def admit_through(self, last: int) -> None:
-        """Commit an admission under a budget, before any of the admitted runs starts."""
-        self.store.admit_through(last, blocks=self.blocks)
-        self.table.admit_through(last, blocks=self.blocks)

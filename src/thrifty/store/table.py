@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from thrifty.runner.task import CostKind, Outcome
 from thrifty.runner.time_limits import TimeLimit
+from thrifty.store.groups import RunGroup
 from thrifty.store.validate import Block
 from thrifty.types import Array
 
@@ -41,7 +42,7 @@ class Table:
     index: npt.NDArray[np.int64]
     theta: Array
     block: npt.NDArray[np.int64]
-    part: npt.NDArray[np.int64]
+    part: npt.NDArray[np.int32 | np.int64]
     predicted: Array
     admitted: npt.NDArray[np.bool_]
     x: Array
@@ -56,16 +57,18 @@ class Table:
     _unjudged: dict[int, Shape] = field(default_factory=dict)  # shapes of outputs that came before `shape` was known
 
     @classmethod
-    def empty(cls, n: int, *, dim: int, shape: Shape | None, outputs: bool = True) -> Table:
-        """Make n pending rows, to be filled in."""
+    def empty(cls, n: int, *, dim: int, shape: Shape | None, outputs: bool = True, x: Array | None = None) -> Table:
+        """Make n pending rows, to be filled in; `x` holds NaN already, where it is given."""
+        if x is None:
+            x = np.full((n, *(shape if outputs and shape is not None else (0,))), np.nan)
         return cls(
             index=np.arange(n),
             theta=np.zeros((n, dim)),
             block=np.zeros(n, dtype=np.int64),
-            part=np.zeros(n, dtype=np.int64),
+            part=np.zeros(n, dtype=np.int32),
             predicted=np.full(n, np.nan),
             admitted=np.ones(n, dtype=bool),
-            x=np.full((n, *(shape if outputs and shape is not None else (0,))), np.nan),
+            x=x,
             status=np.full(n, "pending", dtype="<U8"),
             wall=np.full(n, np.nan),
             cpu=np.full(n, np.nan),
@@ -112,6 +115,31 @@ class Table:
         if self.status[row] == "ok" and self.x.shape[1:] == self.shape:
             self.x[row] = outcome.x
 
+    def find(self, index: int) -> int | None:
+        """Return the row of a plan index; None if it is not in the table."""
+        at = int(np.searchsorted(self.index, index))
+        return at if at < len(self.index) and self.index[at] == index else None
+
+    def enter_group(self, group: RunGroup) -> None:
+        """Fill in the plain runs of a group, whose outputs have the shape of the table."""
+        index = group.index[group.plain]
+        at = np.minimum(np.searchsorted(self.index, index), max(len(self) - 1, 0))
+        here = self.index[at] == index if len(self) else np.zeros(len(index), dtype=bool)
+        rows = at[here]
+        x = np.frombuffer(group.x, dtype="<f8").reshape(len(index), *self.x.shape[1:])
+        whole = len(rows) == len(index) and (len(rows) == 0 or rows[-1] - rows[0] + 1 == len(rows))
+        if whole and len(rows):
+            self.x[rows[0] : rows[-1] + 1] = x
+        else:
+            self.x[rows] = x[here]
+        self.status[rows] = "ok"
+        for column, values in ((self.wall, group.wall), (self.cpu, group.cpu), (self.reported, group.reported)):
+            column[rows] = values[group.plain][here]
+        limit = group.limit[group.plain][here]
+        self.time_limit[rows] = np.where(np.isnan(limit), np.inf, limit)
+        numbers = {text: self.policy_number(rule) for text, rule in group.rules.items()}
+        self.policy[rows] = np.array([numbers[text] for text in group.policy])[group.plain][here]
+
     def judge_shape(self, row: int, shape: Shape | None) -> None:
         """Mark an output of another shape as an error; before the shape is known, remember it for `judge_shapes`."""
         if self.shape is None and shape is not None:
@@ -123,11 +151,6 @@ class Table:
         """Fill in the results of several runs, found by their index."""
         for outcome in outcomes:
             self.enter(int(np.searchsorted(self.index, outcome.index)), outcome, policy)
-
-    def clear(self, rows: npt.NDArray[np.bool_]) -> None:
-        """Make runs pending again."""
-        self.status[rows], self.policy[rows], self.time_limit[rows] = "pending", -1, np.inf
-        self.wall[rows] = self.cpu[rows] = self.reported[rows] = np.nan
 
     def policy_number(self, policy: TimeLimit | None) -> int:
         """Return the position of a rule for time-outs, -1 for none; a new rule is added."""
@@ -149,9 +172,10 @@ class Table:
         if not blocks:
             return np.ones(len(self), dtype=bool)
         ids = np.array([block.id for block in blocks])
-        at = np.minimum(np.searchsorted(ids, self.block), len(ids) - 1)
+        at = np.minimum(np.searchsorted(ids, self.block), len(ids) - 1).astype(np.int32)
         offset = self.index - np.array([block.first for block in blocks])[at]
-        self.part = np.array([block.part for block in blocks])[at]
+        parts = np.array([block.part for block in blocks])
+        self.part = parts.astype(np.int32 if parts.max() < 2**31 else np.int64)[at]
         self.admitted = offset < np.array([block.admitted for block in blocks])[at]
         return (ids[at] != self.block) | (offset < 0) | (offset >= np.array([block.n for block in blocks])[at])
 
@@ -171,50 +195,6 @@ class Table:
         for name, column in vars(self).items():
             if isinstance(column, np.ndarray):
                 setattr(self, name, np.concatenate([column, getattr(more, name)]))
-
-    def pending(
-        self, blocks: Sequence[Block], *, withdrawn: bool = True, target: tuple[int, int] | None = None
-    ) -> Pending:
-        """Return the rows of these blocks that have no result yet.
-
-        Args:
-            blocks: The blocks to look at.
-            withdrawn: Whether draws that a budget has not admitted may still be admitted.
-            target: (part, n): a budget admits draws of that part only, until n are admitted.
-        """
-        budgeted = [block.id for block in blocks if block.mode == "budget"]
-        wanted = ~self.done & np.isin(self.block, [block.id for block in blocks])
-        if not withdrawn:
-            wanted &= self.admitted | ~np.isin(self.block, budgeted)
-        if target is not None:
-            part, n = target
-            more = np.flatnonzero(wanted & ~self.admitted & (self.part == part))
-            wanted &= self.admitted
-            wanted[more[: max(n - admitted_draws(blocks, part), 0)]] = True
-        rows = np.flatnonzero(wanted)
-        rows = rows[np.argsort(~self.admitted[rows], kind="stable")]
-        must = int(self.admitted[rows].sum())
-        ids = frozenset(block.id for block in blocks)
-        return Pending(self.index[rows], self.theta[rows], self.predicted[rows], must=must, blocks=ids)
-
-
-@dataclass(frozen=True)
-class Pending:
-    """Planned runs without a result: first those that will be completed, then, under a budget, the others in order."""
-
-    index: npt.NDArray[np.int64]
-    theta: Array
-    predicted: Array
-    must: int
-    blocks: frozenset[int] = frozenset()
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-def admitted_draws(blocks: Collection[Block], part: int) -> int:
-    """Count the draws of a part, besides the pilot, that will be completed."""
-    return sum(block.admitted for block in blocks if block.part == part and block.mode != "pilot")
 
 
 def common_shape(outcomes: Sequence[Outcome]) -> Shape | None:

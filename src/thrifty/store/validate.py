@@ -66,6 +66,18 @@ def malformed_store_error(folder: Path | None, what: str) -> DamagedStoreError:
     )
 
 
+def damaged_rows_error(folder: Path, indices: set[int]) -> DamagedStoreError:
+    """Return the error for rows that fail their checksum, or vanished."""
+    bad = sorted(indices)
+    listed = ", ".join(map(str, bad[:10])) + (", ..." if len(bad) > 10 else "")
+    return DamagedStoreError(
+        f"{len(bad)} records of {folder} fail their checksum (indices {listed})",
+        code="damaged-folder",
+        why="a changed value would be used as if it had been simulated",
+        fix="verify(repair=True) runs them again",
+    )
+
+
 @contextlib.contextmanager
 def reject_malformed(folder: Path | None, what: str) -> Iterator[None]:
     """Turn any error that values from a file cause inside this context into `malformed_store_error`."""

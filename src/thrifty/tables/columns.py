@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import psutil
 
 from thrifty.errors import DataError
 from thrifty.tables.saved_proposal import describe_proposal
@@ -99,6 +100,31 @@ def as_path(path: Any) -> Path:
         return Path(path)
     except TypeError:
         raise DataError(f"path must be the name of a file, got {path!r}", code="bad-file") from None
+
+
+def check_source(path: PathLike) -> Path:
+    """Refuse to read what is there but is no file: a pipe or a device may never end."""
+    source = as_path(path)
+    try:
+        is_other = source.exists() and not source.is_file()
+    except OSError as error:
+        raise DataError(f"cannot read {os.fspath(path)!r:.200}: {error.strerror}", code="bad-file") from None
+    if is_other:
+        raise DataError(f"cannot read {os.fspath(path)!r}: it is not a file", code="bad-file", fix="name a file")
+    return source
+
+
+def check_room(path: PathLike, size: int) -> None:
+    """Refuse a table of so many bytes where there is less memory, before any of it is allocated."""
+    free = psutil.virtual_memory().available
+    if size > free:
+        declared, left = f"{size / 2**30:,.3g} GB", f"{free / 2**30:,.3g} GB"
+        raise DataError(
+            f"{os.fspath(path)!r} declares {declared} of numbers, {left} of memory are free",
+            code="bad-file",
+            why="a damaged or hostile file may declare any size",
+            fix="if it is really so large: read it where there is more memory, or in parts",
+        )
 
 
 def check_target(path: PathLike) -> Path:

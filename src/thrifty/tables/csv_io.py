@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, WeightError
-from thrifty.tables.columns import Columns, PathLike, as_path, as_run_numbers, check_target
+from thrifty.tables.columns import Columns, PathLike, as_run_numbers, check_source, check_target
 from thrifty.types import STATUSES, Array
 from thrifty.weights import to_log_weights
 
@@ -74,7 +74,7 @@ class _CsvFile:
 
     @classmethod
     def read(cls, path: PathLike) -> _CsvFile:
-        file_name, name = as_path(path), repr(os.fspath(path))
+        file_name, name = check_source(path), repr(os.fspath(path))
         try:
             with file_name.open(newline="", encoding="utf-8-sig") as file:
                 lines = [line for line in csv.reader(file) if line]

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from thrifty.errors import DataError, import_extra
-from thrifty.tables.columns import FORMAT, OWN_COLUMNS, Columns, PathLike, as_path, as_run_numbers, check_target
+from thrifty.tables.columns import (
+    FORMAT,
+    OWN_COLUMNS,
+    Columns,
+    PathLike,
+    as_run_numbers,
+    check_room,
+    check_source,
+    check_target,
+)
 from thrifty.types import Array
 from thrifty.weights import normalise
 
@@ -78,10 +87,19 @@ def from_parquet(path: PathLike) -> Columns:
     """Read what `to_parquet` wrote."""
     import_extra("pyarrow", "arviz")
     pandas = import_extra("pandas", "arviz")
-    file_name = as_path(path)
+    file_name = check_source(path)
+    import pyarrow
+    import pyarrow.parquet
+
+    damage = (OSError, ValueError, LookupError, TypeError, AttributeError, MemoryError, RuntimeError)
+
     try:
+        with pyarrow.parquet.ParquetFile(file_name) as file:
+            check_room(path, 8 * file.metadata.num_rows * file.metadata.num_columns)
         frame = pandas.read_parquet(file_name)
-    except (OSError, ValueError) as error:
+    except DataError:
+        raise
+    except (*damage, pyarrow.ArrowException) as error:
         raise DataError(f"cannot read {os.fspath(path)!r} as parquet: {error}", code="bad-file") from None
     return from_pandas(frame)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # pragma: no cover
     import arviz
     import pandas
 
+FINITE_BYTES = 2**24  # of outputs looked at together
+
 
 @dataclass(frozen=True, eq=False)
 class Simulations(Columns):
@@ -56,7 +58,7 @@ class Simulations(Columns):
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
         try:
-            x = np.asarray(self.x, dtype=np.float64)
+            x = self.x if isinstance(self.x, np.memmap) else np.asarray(self.x, dtype=np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(f"x is not a table of numbers: {error}", code="bad-array") from None
         n = len(theta)
@@ -76,12 +78,13 @@ class Simulations(Columns):
                 code="bad-array",
                 fix="give x as (n, m, *event)",
             )
-        finite = np.isfinite(x.reshape(n, -1)).all(1) if n else np.zeros(0, bool)
+        finite = _find_finite(x)
         status = np.where(finite, "ok", "invalid") if self.status is None else np.asarray(self.status, dtype=np.str_)
-        unknown = set(status.tolist()) - set(STATUSES)
-        if status.shape != (n,) or unknown:
-            raise DataError(f"status must be ({n},) of {', '.join(STATUSES)}; got {sorted(unknown)}", code="bad-array")
-        status = np.where((status == "ok") & ~finite, "invalid", status)
+        if status.shape != (n,) or not sum((status == known for known in STATUSES), np.zeros(n, dtype=bool)).all():
+            unknown = sorted(set(status.ravel().tolist()) - set(STATUSES))
+            raise DataError(f"status must be ({n},) of {', '.join(STATUSES)}; got {unknown}", code="bad-array")
+        if ((status == "ok") & ~finite).any():
+            status = np.where((status == "ok") & ~finite, "invalid", status)
         cost = np.full(n, np.nan) if self.cost is None else np.asarray(self.cost, dtype=np.float64)
         index = np.arange(n) if self.index is None else np.asarray(self.index, dtype=np.int64)
         for label, column in (("cost", cost), ("index", index)):
@@ -306,6 +309,16 @@ class Simulations(Columns):
     def _to_pairs(self) -> Columns:
         theta, x, log_weights = self.pairs()
         return Columns(theta, x, log_weights, names=self.names, proposal=self.proposal)
+
+
+def _find_finite(x: Array) -> npt.NDArray[np.bool_]:
+    """Return which outputs (n,) hold finite numbers only, in pieces: outputs may be larger than memory."""
+    found = np.ones(len(x), dtype=bool)
+    rows = max(FINITE_BYTES // max(8 * int(np.prod(x.shape[1:])), 1), 1)
+    for at in range(0, len(x), rows):
+        piece = x[at : at + rows]
+        found[at : at + rows] = np.isfinite(piece.reshape(len(piece), -1)).all(1)
+    return found
 
 
 def require_valid(simulations: Simulations) -> Simulations:

@@ -81,12 +81,12 @@ def _explain_difference(place: Path, settings: Settings, simulator: Any) -> str:
 
 def _read_recorded(place: Path, index: int, *, dim: int) -> tuple[Any, Any]:
     """Read the planned parameters of an index, and its run if it is done."""
-    from thrifty.store.rows import read_outcome, read_theta
+    from thrifty.store.rows import PLAN, RUNS, read_outcome, read_theta
     from thrifty.store.store import Store
 
     with closing(Store.open(place, readonly=True)) as store:
-        rows = [row for row in store.plan_rows() if row[0] == index]
-        runs = [row for row in store.run_rows() if row[0] == index]
+        rows = store.query(f"SELECT {', '.join(PLAN)}, sum FROM plan WHERE idx = ?", index)
+        runs = store.query(f"SELECT {', '.join(RUNS)}, sum FROM runs WHERE idx = ?", index)
         planned = sum(block.n for block in store.blocks())
     if not rows:
         raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="bad-command-line")

@@ -136,8 +136,17 @@ class WorkerSlot:
 
     def _start(self) -> None:
         arguments = (self._payload, self.cell, self.pipes.worker_ends, self._scratch, worker_environment())
-        self._process = CONTEXT.Process(target=serve_bundles, args=arguments, daemon=True)
-        self._process.start()
+        process: Any = CONTEXT.Process(target=serve_bundles, args=arguments, daemon=True)
+        try:
+            process.start()  # where it fails, there is none to end
+        except (ConnectionError, EOFError) as error:
+            raise ConfigError(
+                f"worker processes cannot be started: their fork server ended ({type(error).__name__})",
+                code="bad-setting",
+                why="it has the limits of this process; too few open files is the usual cause",
+                fix="raise the limit (ulimit -n 4096); then call again",
+            ) from None
+        self._process = process
         self._tree = find_process(self._process.pid)
         self._cleanup.add_worker(self._process.pid)
         self._selector.register(self.pipes, selectors.EVENT_READ, (self, False))

@@ -1,0 +1,50 @@
+"""Counts and sums over the runs of a store, made by SQLite itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from thrifty.store.store import Store
+
+
+def sum_runs(store: Store, through: float | None = None) -> dict[str, float | None]:
+    """Count and sum up the runs recorded until a time stamp, all of them when it is left out."""
+    sums = "count(*), total(status = 'ok'), total(wall), total(cpu), total(reported), count(policy), max(finished)"
+    until = "" if through is None else f"WHERE finished <= {float(through)!r}"
+    names = ("count", "ok", "wall", "cpu", "reported", "limited", "through")
+    return dict(zip(names, store.query(f"SELECT {sums} FROM runs {until}")[0], strict=True))
+
+
+def count_statuses(store: Store, shape: str) -> Counter[str]:
+    """Count runs by status; an output of another shape than this is an error of its run."""
+    rows = store.query(
+        "SELECT CASE WHEN status = 'ok' AND shape IS NOT ? THEN 'error' ELSE status END, count(*) FROM runs GROUP BY 1",
+        shape,
+    )
+    return Counter({str(status): int(count) for status, count in rows})
+
+
+def common_shape(store: Store) -> str | None:
+    """Return the shape that most outputs have, as text; None before the first output."""
+    found = store.query(
+        "SELECT shape FROM runs WHERE status = 'ok' AND shape IS NOT NULL"
+        " GROUP BY shape ORDER BY count(*) DESC, min(idx) LIMIT 1"
+    )
+    return str(found[0][0]) if found else None
+
+
+def outputs_vary(store: Store, shape: str) -> bool:
+    """Return whether two outputs of this shape differ; stops at the first that does."""
+    wanted = "FROM runs WHERE status = 'ok' AND shape = ?"
+    sql = f"SELECT EXISTS (SELECT 1 {wanted} AND x <> (SELECT x {wanted} LIMIT 1))"
+    return bool(store.query(sql, shape, shape)[0][0])
+
+
+def find_timeouts(store: Store, seconds: float) -> list[int]:
+    """Return the indices of runs that timed out under a shorter limit than this."""
+    return [row[0] for row in store.query("SELECT idx FROM runs WHERE status='timeout' AND time_limit < ?", seconds)]
+
+
+def has_limits(store: Store) -> bool:
+    """Return whether any run was made under a time limit."""
+    return bool(store.query("SELECT EXISTS (SELECT 1 FROM runs WHERE policy IS NOT NULL)")[0][0])
