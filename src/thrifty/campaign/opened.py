@@ -14,18 +14,21 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.budget import Of
 from thrifty.campaign.fingerprint import differences, fingerprint
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of
+from thrifty.costs import FittedCost, cost_from_dict
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.runner.snapshot import Snapshot
+from thrifty.runner.task import CostKind
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.store import Store
 from thrifty.store.table import Table
 from thrifty.store.validate import Part
-from thrifty.types import Array, Prior
+from thrifty.types import CHARGED_STATUSES, Array, Prior
 
 
 @dataclass
@@ -72,6 +75,11 @@ class OpenCampaign:
         parts[number] = Part(kind, recipe)
         return number
 
+    @property
+    def cost_model(self) -> FittedCost | None:
+        """The cost model of the last plan, frozen; None before the first."""
+        return None if self.settings.cost_model is None else cost_from_dict(self.settings.cost_model)
+
     def judge_shapes(self) -> None:
         """Mark outputs of another shape than most as errors, if the pilot has not done so yet."""
         if self.table.shape is None:
@@ -86,10 +94,33 @@ class OpenCampaign:
             self._pool_weights = pool_of(table, self.parts, self.prior).log_weight(table.theta)
         return self._pool_weights + limit_log_factor(table)
 
+    def charges(self, of: CostKind) -> Array:
+        """Return what every planned row took (n,), NaN without a run.
+
+        A run that gave a result and no possible cost is charged as predicted: a pilot at the mean of the others.
+        """
+        table, cost = self.table, self.table.cost(of)
+        missing = np.isnan(cost) & np.isin(table.status, CHARGED_STATUSES)
+        if not missing.any():
+            return cost
+        expected, known = table.predicted.copy(), np.isfinite(cost)
+        planned = np.isfinite(expected)
+        both = known & planned
+        if of != self.settings.cost_kind:  # predicted in another unit
+            expected *= cost[both].sum() / max(float(expected[both].sum()), 1e-300)
+        others = cost[known & ~planned] if (known & ~planned).any() else cost[known]
+        expected[~planned] = others.mean() if len(others) else 0.0
+        return np.where(missing, expected, cost)
+
+    def spent(self, of: Of) -> float:
+        """Sum what all runs took, or "elapsed" seconds over all drivers."""
+        return self.store.spent("elapsed") if of == "elapsed" else float(np.nansum(self.charges(of)))
+
     def take_snapshot(self) -> Snapshot:
         """Return the rows that count, with costs in the unit that is shown."""
-        table, kind, scale = self.table.counted(), self.settings.cost_kind, self.settings.cost_scale
-        return Snapshot(table.status, table.cost(kind) * scale, table.predicted * scale, self.log_weights())
+        table, scale = self.table.counted(), self.settings.cost_scale
+        cost = self.charges(self.settings.cost_kind)[self.table.admitted]
+        return Snapshot(table.status, cost * scale, table.predicted * scale, self.log_weights())
 
     def status(self) -> Status:
         """Compute the status from the table in memory."""

@@ -154,14 +154,14 @@ class Planner:
         """Commit more draws if the plan ended before the budget did; return whether there are more."""
         store = self.campaign.store
         budgeted = [block for block in store.blocks() if block.mode == "budget"]
-        if not budgeted or store.spent(budget.of) * budget.per_unit >= budget.amount:
+        if not budgeted or self.campaign.spent(budget.of) * budget.per_unit >= budget.amount:
             return False
         if self.campaign.settings.target is not None:  # the number of runs that was asked for as well is reached
             return False
         part = budgeted[-1].part
         proposal = self._proposal(part)
         more = int(np.clip(sum(block.n for block in budgeted) // 4, *TOP_UP_DRAWS))
-        cost = None if proposal is None else _cost_of(proposal)
+        cost = self.campaign.cost_model if proposal is None else _cost_of(proposal)
         self.commit(part, more, mode="budget", proposal=proposal, cost=cost)
         return True
 
@@ -211,7 +211,7 @@ class Planner:
     def _draws(self, budget: Budget, each: float) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""
         table = self.campaign.table.counted()
-        spent = self.campaign.store.spent(budget.of) * budget.per_unit
+        spent = self.campaign.spent(budget.of) * budget.per_unit
         if spent >= budget.amount:
             raise ConfigError(
                 f"budget {budget.text!r} is below what {_runs_so_far(table)} took already ({budget.words(spent)})",

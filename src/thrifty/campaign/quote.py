@@ -282,7 +282,7 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     if budget is not None:
         measured = runs.wall if budget.of == "elapsed" else runs.cost(budget.of)
         per_unit = float(np.nansum(measured[known])) / max(spent, 1e-300) * budget.per_unit
-        taken = opened.store.spent(budget.of) * budget.per_unit
+        taken = opened.spent(budget.of) * budget.per_unit
     positive = cost[known][cost[known] > 0]
     low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
     pace = float(runs.wall[known].sum()) / spent if spent > 0 else 1.0 if settings.measured_unit == "s" else math.nan
