@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from thrifty.campaign.block_draws import redraw
 from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan
-from thrifty.campaign.planner import Planner, redraw
+from thrifty.campaign.planner import Planner
 from thrifty.campaign.quote import Quote, make_quote
 from thrifty.campaign.settings import (
     CampaignSettings,
@@ -170,7 +171,7 @@ class Campaign:
             mixture: True for powers 0, 1/2, 1, 2 in equal shares, or the powers.
             refit: Fit the cost again, from all runs, as a new component.
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
-                the reported unit), of which a fit to prior draws is frozen.
+                the reported unit), of which a fit to prior draws is frozen. It is compared with the runs so far.
         """
         _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
         with self.session.writing() as opened:

@@ -36,7 +36,8 @@ class CampaignSettings:
         target: (part, n): with a budget, the number of runs asked for as well.
         deterministic: Whether equal seeds have given equal outputs so far.
         notes: Sentences for the status.
-        plans: Number of the part of each request, see `planner.request_key`.
+        plans: Number of the part of each request, see `requests.request_key`.
+        figures: What was computed for each request, see `requests.Proposed.figures`.
         cost_model: The cost model of the last plan, as plain numbers.
         generations: The first block that a sequential method committed.
         made_by, store_format: Version of thrifty that made the folder, and the format of its store.
@@ -56,6 +57,7 @@ class CampaignSettings:
     deterministic: bool = True
     notes: tuple[str, ...] = ()
     plans: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     cost_model: dict[str, Any] | None = None
     generations: int | None = None
     made_by: str = "?"
@@ -65,7 +67,7 @@ class CampaignSettings:
     def parse(cls, stored: dict[str, Any]) -> CampaignSettings:
         """Read the settings of a store, whose types it has checked."""
         given = {key: stored[key] for key in ("seed", "m", "cost", "prior", "simulator")}
-        given |= {key: stored[key] for key in ("pilots", "deterministic", "plans") if key in stored}
+        given |= {key: stored[key] for key in ("pilots", "deterministic", "plans", "figures") if key in stored}
         shape, target = stored.get("shape"), stored.get("target")
         return cls(
             **given,
