@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.budget import Of
-from thrifty.campaign.fingerprint import differences, fingerprint
-from thrifty.campaign.settings import CampaignSettings
+from thrifty.campaign.fingerprint import fingerprint
+from thrifty.campaign.settings import CampaignSettings, differences
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of
 from thrifty.costs import FittedCost, cost_from_dict
@@ -139,12 +139,14 @@ class Session:
         prior: Of its parameters.
         simulator: None for a campaign that is only read.
         accept_changed: Whether a simulator that changed since the first run may be used.
+        depends_on: Data files and folders that it reads.
     """
 
     folder: Path
     prior: Prior
     simulator: Callable[..., Any] | None
     accept_changed: bool = False
+    depends_on: tuple[Path, ...] = ()
 
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
@@ -169,12 +171,11 @@ class Session:
             raise ConfigError(
                 "Campaign.open() cannot run simulations", code="read-only", fix="th.Campaign(folder, simulator, prior)"
             )
-        now = fingerprint(self.simulator)
-        changed = differences(opened.settings.simulator, now)
-        if not changed:
-            return self.simulator
-        if not opened.store.has_runs():
-            opened.keep(simulator=now)
+        recorded, now = opened.settings.simulator, fingerprint(self.simulator, self.depends_on)
+        changed = differences(recorded, now)
+        if not changed or not opened.store.has_runs():
+            if now != recorded:  # parts that the recorded one did not know, or files that moved
+                opened.keep(simulator=now)
             return self.simulator
         if not self.accept_changed:
             raise CampaignError(

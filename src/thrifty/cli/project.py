@@ -55,6 +55,7 @@ class Target:
             unit=settings.cost.unit,
             m=settings.simulator.realisations,
             accept_changed=accept_changed,
+            depends_on=list_files(settings),
         )
         _keep_copy(self.folder / NAME, settings.text)
         return campaign
@@ -165,21 +166,28 @@ def open_session(target: Target, screen: Screen, *, workers: int | None, accept_
     simulator = load_simulator(target.settings)
     new, made = not target.exists, _first_missing(target.folder)
     if not new and not accept_changed:
-        _check_unchanged(target.folder, simulator)
+        _check_unchanged(target, simulator)
     campaign = target.campaign(simulator, accept_changed=accept_changed)
     return Session(target, campaign, run, screen, new, made)
 
 
-def _check_unchanged(folder: Path, simulator: Any) -> None:
+def list_files(settings: Settings) -> list[Path]:
+    """Return the data files on which the simulator depends: relative to the folder of the configuration."""
+    return [settings.home / path for path in settings.simulator.depends_on]
+
+
+def _check_unchanged(target: Target, simulator: Any) -> None:
     """Reject a simulator that changed since the first run, before anything is planned for it."""
-    from thrifty.campaign.fingerprint import differences, fingerprint
+    from thrifty.campaign.fingerprint import fingerprint
+    from thrifty.campaign.settings import as_paths, differences
     from thrifty.store.store import Store
 
-    with closing(Store.open(folder, readonly=True)) as store:
-        changed = differences(store.settings()["simulator"], fingerprint(simulator)) if store.has_runs() else []
+    now = fingerprint(simulator, as_paths(list_files(target.settings)))
+    with closing(Store.open(target.folder, readonly=True)) as store:
+        changed = differences(store.settings()["simulator"], now) if store.has_runs() else []
     if changed:
         raise CampaignError(
-            f"the simulator changed since {relative_path(folder)} began: {'; '.join(changed[:5])}",
+            f"the simulator changed since {relative_path(target.folder)} began: {'; '.join(changed[:5])}",
             code="simulator-changed",
             why="mixing versions mixes models",
         )

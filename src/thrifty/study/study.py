@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -192,6 +192,7 @@ def infer(
     seed: int = 0,
     workers: int = 2,
     cost: Literal["cpu", "wall", "reported"] = "cpu",
+    depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit.
 
@@ -207,6 +208,7 @@ def infer(
         seed: Seed of every draw, run and network.
         workers: Local worker processes.
         cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
+        depends_on: Data files that the simulator reads, as for `th.Campaign`.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -227,7 +229,7 @@ def infer(
     prior, x_o = as_prior(prior), _check_finite(x_o)
     check_count(n, "infer")
     method = _as_method(method, prior)
-    campaign = Campaign(_as_folder(folder), simulator, prior, seed=seed, cost=cost)
+    campaign = Campaign(_as_folder(folder), simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if hasattr(method, "run"):  # a sequential method chooses its own runs
