@@ -177,3 +177,14 @@ def rewrite(folder, costs):
             new = run_row(Outcome(**{**values, "reported": cost}), policy=None, finished=row[RUNS.index("finished")])
             db.execute("DELETE FROM runs WHERE idx = ?", (index,))
             db.execute(f"INSERT INTO runs VALUES ({', '.join('?' * len(new))})", new)
+
+
+def test_a_budget_without_a_pilot(tmp_path):
+    """The given cost says how many draws it needs; single runs measure it. In another unit, a pilot is needed."""
+    c = make(tmp_path / "c")
+    plan = c.plan(budget="20000000 credits", cost=lambda x: 1000 * np.exp(2 * x[:, 0]))
+    assert 300 < plan.n < 3000
+    assert 20_000_000 <= c.run(**INLINE).spent < 20_000_000 + MOST
+    with pytest.raises(CostError, match="no run has shown") as caught:
+        make(tmp_path / "other").plan(budget="1 cpu-h", cost=lambda x: 1000 * np.exp(2 * x[:, 0]))
+    assert caught.value.code == "too-few-pilots"

@@ -95,22 +95,8 @@ class OpenCampaign:
         return self._pool_weights + limit_log_factor(table)
 
     def charges(self, of: CostKind) -> Array:
-        """Return what every planned row took (n,), NaN without a run.
-
-        A run that gave a result and no possible cost is charged as predicted: a pilot at the mean of the others.
-        """
-        table, cost = self.table, self.table.cost(of)
-        missing = np.isnan(cost) & np.isin(table.status, CHARGED_STATUSES)
-        if not missing.any():
-            return cost
-        expected, known = table.predicted.copy(), np.isfinite(cost)
-        planned = np.isfinite(expected)
-        both = known & planned
-        if of != self.settings.cost_kind:  # predicted in another unit
-            expected *= cost[both].sum() / max(float(expected[both].sum()), 1e-300)
-        others = cost[known & ~planned] if (known & ~planned).any() else cost[known]
-        expected[~planned] = others.mean() if len(others) else 0.0
-        return np.where(missing, expected, cost)
+        """Return what every planned row took (n,), see `charge_costs`."""
+        return charge_costs(self.table, of, predicted_kind=self.settings.cost_kind)
 
     def spent(self, of: Of) -> float:
         """Sum what all runs took, or "elapsed" seconds over all drivers."""
@@ -128,6 +114,25 @@ class OpenCampaign:
         now, elapsed = self.take_snapshot(), self.store.spent("elapsed")
         withdrawn = len(self.table) - len(now.status)
         return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
+
+
+def charge_costs(table: Table, of: CostKind, *, predicted_kind: CostKind) -> Array:
+    """Return what every row of a table took (n,), NaN without a run.
+
+    A run that gave a result and no possible cost is charged as predicted: a pilot at the mean of the other pilots.
+    """
+    cost = table.cost(of)
+    missing = np.isnan(cost) & np.isin(table.status, CHARGED_STATUSES) if of == "reported" else np.zeros(0, dtype=bool)
+    if not missing.any():
+        return cost
+    expected, known = table.predicted.copy(), np.isfinite(cost)
+    planned = np.isfinite(expected)
+    both = known & planned
+    if of != predicted_kind:  # predicted in another unit
+        expected *= cost[both].sum() / max(float(expected[both].sum()), 1e-300)
+    others = cost[known & ~planned] if (known & ~planned).any() else cost[known]
+    expected[~planned] = others.mean() if len(others) else 0.0
+    return np.where(missing, expected, cost)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.requests import Proposed, Tabulated, hash_cost, read_tradeoff, request_key
 from thrifty.campaign.weighting import proposal_of
 from thrifty.costs import FittedCost, cost_from_dict, fit_cost
-from thrifty.errors import CampaignError, ConfigError, warn
+from thrifty.errors import CampaignError, ConfigError, CostError, warn
 from thrifty.proposals import CostAware
 from thrifty.runner.seeds import flip_coin
 from thrifty.store.table import Table
@@ -260,6 +260,14 @@ class Planner:
         measured = table.wall if budget.of == "elapsed" else table.cost(budget.of)
         cost = table.cost(self.campaign.settings.cost_kind)
         ratio = float(np.nansum(measured)) / max(float(np.nansum(cost)), 1e-300)
+        if not table.done.any():  # a unit of the budget is a unit of cost, where nothing was measured
+            if budget.of not in (self.campaign.settings.cost_kind, "elapsed"):
+                raise CostError(
+                    f"budget {budget.text!r} is not in the unit of cost, and no run has shown what one takes from it",
+                    code="too-few-pilots",
+                    fix="c.pilot(20) first",
+                )
+            ratio = 1.0
         workers = 2 * (os.cpu_count() or 1) if budget.of == "elapsed" else 1
         left = (budget.amount - spent) * workers
         return planning.draws_for_budget(left, each * ratio * budget.per_unit)

@@ -82,8 +82,14 @@ class RunPool:
 
     @property
     def spent(self) -> Spent:
-        """Cost and number of all runs."""
-        return Spent(float(sum(np.nansum(part.cost) for part in self._parts)), len(self))
+        """Cost and number of all runs; those that reported an impossible cost count as the mean of the others."""
+        total, known = float(sum(np.nansum(part.cost) for part in self._parts)), 0
+        charged = 0
+        for part in self._parts:
+            unknown = np.isnan(part.cost)
+            known += int((~unknown).sum())
+            charged += int((unknown & (part.status == "bad-cost")).sum())
+        return Spent(total * (1 + charged / known) if known else total, len(self))
 
     @property
     def cost_variation(self) -> float:
