@@ -15,8 +15,9 @@ import numpy.typing as npt
 from thrifty.errors import DataError
 
 Array = npt.NDArray[np.float64]
-Status = Literal["ok", "invalid", "error", "crashed", "timeout", "pending"]
-STATUSES: tuple[Status, ...] = ("ok", "invalid", "error", "crashed", "timeout", "pending")
+Status = Literal["ok", "invalid", "bad-cost", "error", "crashed", "timeout", "pending"]
+STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost", "error", "crashed", "timeout", "pending")
+CHARGED_STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost")  # without a possible cost, charged as predicted
 
 
 def as_rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> Array:
@@ -85,7 +86,8 @@ class Output:
 
     Attributes:
         x: Numbers, or an array of them.
-        cost: Cost of this run in the simulator's own unit (events, euros, bytes); None leaves it to the clock.
+        cost: Cost of this run in the simulator's own unit (events, euros, bytes), a finite number of at least 0; None
+            leaves it to the clock. A run that reports any other number fails, with status "bad-cost".
 
     Example:
         >>> Output([1.0, 2.0], cost=17).cost

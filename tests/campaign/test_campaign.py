@@ -511,6 +511,7 @@ def test_a_budget_that_nothing_uses_up_ends(tmp_path, monkeypatch, state, words)
         assert c.run(**QUIET).spent > 300, "the budget goes on when the simulator does"
 
 
+@pytest.mark.filterwarnings("ignore:.*times too high.*:thrifty.errors.ThriftyWarning")
 def test_left_is_in_the_unit_of_the_price(tmp_path, cost):
     """Costs are predicted in seconds and shown in euros."""
     c = th.Campaign(tmp_path / "c", simulate, PRIOR, seed=5, price="36 eur/cpu-h")

@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from thrifty.campaign.fingerprint import differences, fingerprint
+from thrifty.campaign.fingerprint import fingerprint
+from thrifty.campaign.settings import differences
 
 
 def defined(text, name="simulate"):

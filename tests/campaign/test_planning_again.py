@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -84,6 +85,7 @@ def test_a_proposal_is_never_committed_as_the_prior(tmp_path):
         assert not opened.store.blocks()
 
 
+@pytest.mark.filterwarnings("ignore:.*times too low.*:thrifty.errors.ThriftyWarning")
 def test_the_same_cost_again_adds_only_what_is_missing(tmp_path):
     c = make(tmp_path / "c")
     c.pilot(20, **QUIET)
@@ -139,3 +141,85 @@ def test_a_kill_between_draws_and_their_note_doubles_nothing(tmp_path, key):
         assert len(sims) == 80 and c.status().pilots == 20
         hashes.append(table_hash(sims))
     assert hashes[0] == hashes[1]
+
+
+class Counted:
+    """Count the calls of what a plan computes."""
+
+    def __init__(self, monkeypatch):
+        self.calls: Counter[str] = Counter()
+        for module, name in (
+            ("thrifty.campaign.plan", "fit_cost"),
+            ("thrifty.campaign.planner", "fit_cost"),
+            ("thrifty.campaign.plan", "prior_recovery"),
+            ("thrifty.campaign.plan", "tradeoff"),
+            ("thrifty.campaign.opened", "read_columns"),
+        ):
+            monkeypatch.setattr(f"{module}.{name}", self.counting(name, getattr(sys.modules[module], name)))
+
+    def counting(self, name, function):
+        def wrapper(*arguments, **named):
+            self.calls[name] += 1
+            return function(*arguments, **named)
+
+        return wrapper
+
+
+def flat(theta, rng):
+    return th.Output(theta + rng.normal(), cost=float(rng.uniform(1, 1.01)))
+
+
+def cubed(theta):
+    return np.exp(4.9 * theta[:, 0])
+
+
+@pytest.mark.filterwarnings("ignore:.*cost model explains.*:thrifty.errors.ThriftyWarning")
+@pytest.mark.parametrize("simulator", [simulate, flat], ids=["cost-aware", "plain"])
+@pytest.mark.parametrize(
+    "request_",
+    [{"n": 60}, {"budget": "9000 events"}, {"n": 60, "cap": "9000 events"}, {"n": 60, "cost": cubed}],
+    ids=["n", "budget", "cap", "cost"],
+)
+def test_the_same_request_again_computes_nothing(tmp_path, monkeypatch, simulator, request_):
+    """No fit, no self-check, no trade-off, no table read, nothing written; the same figures."""
+    if simulator is flat and "cost" in request_:
+        request_ = {"n": 60, "cost": lambda theta: 1 + 0 * theta[:, 0]}
+    c = make(tmp_path / "c", simulator, unit="events")
+    c.pilot(20, **QUIET)
+    first = c.plan(**request_)
+    c.run(**QUIET)
+    before = (c.folder / "frozen.json").stat().st_mtime_ns
+    counted = Counted(monkeypatch)
+    again = c.plan(**request_)
+    assert not counted.calls and (c.folder / "frozen.json").stat().st_mtime_ns == before
+    assert str(again) == str(first) or "budget" in request_  # a budget may have been topped up
+    assert (again.cost_per_run, again.p_value, again.penalty) == (first.cost_per_run, first.p_value, first.penalty)
+    assert again.n >= first.n and c.status().pending == 0
+
+
+def test_another_request_is_computed(tmp_path, monkeypatch):
+    """The mutant of the test above: what is counted is what a new request needs."""
+    c = make(tmp_path / "c")
+    c.pilot(20, **QUIET)
+    c.plan(n=60)
+    counted = Counted(monkeypatch)
+    c.plan(n=60, penalty=0.7)
+    assert set(counted.calls) == {"fit_cost", "prior_recovery", "tradeoff", "read_columns"}
+    counted.calls.clear()
+    c.plan(n=90)
+    assert set(counted.calls) == {"prior_recovery"}, "more draws of a frozen proposal are tested, and nothing is fitted"
+
+
+def test_plans_of_earlier_versions_are_continued(tmp_path):
+    """A folder without figures gets them; its parts are the same."""
+    c = make(tmp_path / "c")
+    c.pilot(20, **QUIET)
+    first = c.plan(n=60, cost=cubed)
+    with c.session.writing() as opened:
+        opened.keep(figures={})
+        old = {key: part for key, part in opened.settings.plans.items() if '"values"' not in key}
+        assert len(old) == 2
+        opened.keep(plans=old)
+    assert str(c.plan(n=60, cost=cubed)) == str(first) and c.status().planned == 80
+    with c.session.reading() as opened:
+        assert opened.settings.figures and len(opened.settings.plans) == 3

@@ -14,6 +14,9 @@ from thrifty.cli import config
 from thrifty.cli.commands.init import command_files, default_files
 from thrifty.cli.config import FAMILIES, read_prior
 from thrifty.cli.config_errors import Problems
+from thrifty.cli.output import Screen
+from thrifty.cli.project import start_session
+from thrifty.errors import CampaignError
 from thrifty.priors import check_prior
 
 from .conftest import TOML, Project
@@ -96,3 +99,23 @@ def test_paths_mean_the_folder_of_the_file(project: Project, monkeypatch: pytest
 
 def test_the_example_is_toml():
     assert set(tomllib.loads(TOML)) == {"simulator", "prior", "cost", "plan", "run", "infer"}
+
+
+def test_data_files_of_a_simulator(tmp_path, monkeypatch):
+    """`depends_on` is relative to the configuration; a changed file is refused by name before anything is planned."""
+    (tmp_path / "model.py").write_text("def simulate(theta, rng):\n    return theta + rng.normal()\n")
+    (tmp_path / "table.csv").write_text("1,2")
+    (tmp_path / "thrifty.toml").write_text(
+        '[simulator]\npython = "model.py:simulate"\ndepends_on = ["table.csv"]\n'
+        '[prior]\nbeta = { family = "uniform", low = 0.0, high = 1.0 }\n[plan]\nn = 20\npilot = 12\n[run]\nengine = "inline"\n'
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def start():
+        screen = Screen(quiet=True, json=False)
+        return start_session(tmp_path / "runs", tmp_path / "thrifty.toml", screen, workers=None, accept_changed=False)
+
+    assert start().campaign.status().done == 12
+    (tmp_path / "table.csv").write_text("1,3")
+    with pytest.raises(CampaignError, match=r"data table\.csv changed"):
+        start()

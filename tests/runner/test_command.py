@@ -242,7 +242,8 @@ def test_unknown_parameters_and_files_outside(tmp_path):
 
 
 def test_a_changed_program_is_noticed(program, tmp_path):
-    from thrifty.campaign.fingerprint import differences, fingerprint
+    from thrifty.campaign.fingerprint import fingerprint
+    from thrifty.campaign.settings import differences
 
     old = fingerprint(th.Command([program("print(1)"), "{0}"]))
     new = fingerprint(th.Command([program("print(2)"), "{0}"]))

@@ -10,6 +10,7 @@ import pytest
 import thrifty as th
 from thrifty.campaign.budget import Price
 from thrifty.errors import ConfigError, CostError
+from thrifty.sequential.run_pool import RunPool
 from thrifty.sequential.spending import Allowance, CostUnit, Spent
 
 PRIOR = th.Normal(0, 1)
@@ -169,3 +170,14 @@ def test_a_cheap_first_run_does_not_admit_fifty_dear_ones(seed):
             cost = method.run(simulate, [2.0], budget=60.0, seed=s).simulations.cost
             over.append((cost.sum() - 60) / cost.max())
     assert len(over) > 2 and max(over) < 3, "blocks without a bound overran by five of the longest runs"
+
+
+@pytest.mark.parametrize(("status", "paid"), [("bad-cost", 45.0), ("crashed", 30.0)])
+def test_a_run_with_an_impossible_cost_is_paid_for(rng, status, paid):
+    """It counts as the mean of the others; a run that crashed before it could report took nothing that is known."""
+    theta = PRIOR.sample(30, rng)
+    statuses = np.where(np.arange(30) < 10, status, "ok")
+    cost = np.where(statuses == "ok", 1.5, np.nan)
+    pool = RunPool(PRIOR)
+    pool.add(PRIOR, th.Simulations(theta=theta, x=theta, cost=cost, status=statuses))
+    assert pool.spent.cost == pytest.approx(paid)

@@ -15,21 +15,23 @@ from thrifty.campaign.simulate import Memory, assemble
 from thrifty.runner.engines.virtual import Virtual
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.loop import Loop
+from thrifty.runner.loop import Loop, Priced
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.snapshot import estimate_savings
 from thrifty.runner.task import Job
 from thrifty.runner.time_limits import TimeLimit
 
+UNPRICED = Priced()
 RANGE = 1000.0  # cost = RANGE^theta, theta uniform: the expensive end is what a careless stop loses
 
 
-def campaign(theta, gate, workers, *, predicted=None, limit=None, duration=None, price=0.0):
+def campaign(theta, gate, workers, *, predicted=None, limit=None, duration=None, price=0.0, earlier=UNPRICED):
     """Admit in plan order under a gate; (admitted rows, engine)."""
     duration = duration or (lambda task: float(RANGE ** task.theta[0]))
     engine, memory = Virtual(workers, duration), Memory()
     schedule = Schedule(np.arange(len(theta)), theta, must=0, predicted=predicted, limit=limit)
-    loop = Loop(engine, Job(lambda t: t, 0), schedule, memory, gate=gate, limit=limit, predicted_price=price)
+    prices = {"predicted_price": price, "earlier": earlier}
+    loop = Loop(engine, Job(lambda t: t, 0), schedule, memory, gate=gate, limit=limit, **prices)
     ending = loop.run(Interrupts())
     return memory.outcomes, engine, ending
 
@@ -229,3 +231,57 @@ def test_the_interval_of_savings_covers(rng):
 def draws_between(rng, n):
     a = 0.5 * np.log(100.0)
     return (-np.log1p(-rng.random(n) * (1 - np.exp(-a))) / a)[:, None]
+
+
+@pytest.mark.parametrize("factor", [1.0, 1000.0])
+def test_admission_at_a_measured_price_is_unbiased_and_skipping_is_not(rng, factor):
+    """Predictions too low by a factor and noisy, a price from forty pilots: unbiased, and within a run per worker.
+
+    Wald's identity is exact: weighted sums of theta - E[theta] over the admitted runs have mean zero. The weighted mean
+    is a ratio of two sums, whose own bias falls with the number of runs (0.1 standard deviations here, as before).
+    """
+    drained, spent, beyond = [], [], []
+    sums: dict[str, list[float]] = {"drained": [], "skipped": []}
+    for _ in range(300):
+        theta, log_weights = draws(rng, 3000, 0.5)
+        cost = RANGE ** theta[:, 0] * rng.lognormal(-0.5, 1.0, len(theta))
+        predicted = RANGE ** theta[:, 0] / factor
+        pilots = rng.random(40)
+        paid = RANGE**pilots * rng.lognormal(-0.5, 1.0, 40)
+        earlier = Priced(40, float(paid.sum()), float((RANGE**pilots / factor).sum()))
+        outcomes, _, ending = campaign(
+            theta, Gate(budget=8000.0), 8, predicted=predicted, price=1.0, earlier=earlier,
+            duration=lambda task, cost=cost: float(cost[task.index]),
+        )  # fmt: skip
+        assert ending == "budget"
+        rows = np.array(sorted(outcome.index for outcome in outcomes))
+        assert rows.tolist() == list(range(len(rows))), "admission must follow the plan"
+        drained.append(estimate(theta, log_weights, rows))
+        bill = sorted(outcome.cpu for outcome in outcomes)
+        spent.append(sum(bill))
+        beyond.append(sum(bill[:-8]))
+        for label, chosen in (("drained", rows), ("skipped", whatever_fits(cost, 8, 1000.0))):
+            sums[label].append(float(np.exp(log_weights[chosen]) @ (theta[chosen, 0] - 0.5)))
+    errors = {label: np.mean(v) / np.std(v) * np.sqrt(len(v)) for label, v in sums.items()}
+    assert abs(errors["drained"]) < 5, f"{errors['drained']:+.1f} standard errors"
+    assert errors["skipped"] < -20, f"the mutant that skips must fail, but is off by {errors['skipped']:+.1f}"
+    assert abs(np.mean(drained) - 0.5) < 0.15 * np.std(drained)
+    assert min(spent) >= 8000 > np.mean(beyond), "passed by less than one expensive run per worker"
+
+
+def test_a_thousandfold_error_without_a_pilot_costs_a_run_per_worker(rng, monkeypatch):
+    """No price is known: single runs until one is. The mutant admits by the prediction and overruns many times."""
+    theta, budget = rng.random((40_000, 1)), 20_000.0
+    cost = 100 * (1 + theta[:, 0])
+    monkeypatch.setattr("thrifty.runner.loop.ADMIT_SECONDS", 1e9)  # as where runs are short and cost a lot
+
+    def bill():
+        seconds = {"predicted": cost / 1000, "duration": lambda task: float(cost[task.index])}
+        outcomes, _, ending = campaign(theta, Gate(budget=budget), 16, **seconds, price=1.0)
+        assert ending in ("budget", "done")
+        return sum(outcome.cpu for outcome in outcomes) / budget
+
+    assert 1 <= bill() < 1 + 16 * 200 / budget
+    monkeypatch.setattr(Loop, "price_per_unit", property(lambda loop: loop.predicted_price))
+    monkeypatch.setattr(Schedule, "admit", lambda self, *, runs, admit=Schedule.admit, **limits: admit(self, **limits))
+    assert bill() > 2, "the mutant believes the prediction"

@@ -31,7 +31,7 @@ def test_the_backup_holds_what_cannot_be_computed_again(store):
     store.put_figures({"totals": {}})
     store.put("pilots", 5)
     copy = read_backup(store.folder)
-    assert copy is not None and "figures" not in {row[0] for row in copy["meta"]}, "sums can be computed again"
+    assert copy is not None and "sums" not in {row[0] for row in copy["meta"]}, "sums can be computed again"
 
 
 @pytest.mark.parametrize("change", [lambda text: text[:-1], lambda text: text.replace("beta", "x"), lambda text: "{}"])
@@ -45,7 +45,7 @@ def test_a_damaged_backup_is_not_used(store, change):
 
 def test_figures_are_no_setting(store):
     store.put_figures({"a": 1})
-    assert store.figures() == {"a": 1} and "figures" not in store.settings()
+    assert store.figures() == {"a": 1} and "sums" not in store.settings()
     store.db.execute("UPDATE meta SET value = '{}' WHERE key = 'figures'")
     assert store.figures() is None, "damaged figures are computed again"
     assert store.settings()["seed"] == 1

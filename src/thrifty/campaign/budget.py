@@ -14,6 +14,7 @@ import numpy as np
 from thrifty.errors import ConfigError
 from thrifty.runner.progress import format_amount as shown
 from thrifty.runner.task import Outcome
+from thrifty.types import CHARGED_STATUSES
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]
 _SECONDS = {
@@ -103,9 +104,15 @@ class Budget:
         return shown(value, "s" if _time_unit(word)[1] is not None else word)
 
     def spent_on(self, outcome: Outcome) -> float:
-        """What one run took from the budget."""
+        """What one run took from the budget; NaN for a run that is to be charged as predicted.
+
+        A run that gave a result and no possible cost is charged so; one that raised or died before it could report
+        a cost took nothing that is known.
+        """
         value = {"cpu": outcome.cpu, "wall": outcome.wall, "elapsed": 0.0, "reported": outcome.reported}[self.of]
-        return 0.0 if np.isnan(value) else value * self.per_unit
+        if np.isnan(value):
+            return np.nan if outcome.status in CHARGED_STATUSES else 0.0
+        return value * self.per_unit
 
 
 def seconds(text: str | float, label: str = "deadline") -> float:

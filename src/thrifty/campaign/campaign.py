@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from thrifty.campaign.block_draws import redraw
 from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan
-from thrifty.campaign.planner import Planner, redraw
+from thrifty.campaign.planner import Planner
 from thrifty.campaign.quote import Quote, make_quote
 from thrifty.campaign.settings import (
     CampaignSettings,
+    as_paths,
     check_count,
     check_same,
     check_settings,
@@ -57,6 +59,8 @@ class Campaign:
         unit: Unit of reported costs, e.g. "events".
         m: Realisations per draw.
         accept_changed: Go on although the simulator's code changed since the campaign began (recorded).
+        depends_on: Data files and folders that the simulator reads: a change of their contents is refused like one of
+            its code. The Python files that it imports need not be named.
 
     Example:
         >>> import tempfile
@@ -84,6 +88,7 @@ class Campaign:
         unit: str = "",
         m: int = 1,
         accept_changed: bool = False,
+        depends_on: Sequence[str | os.PathLike[str]] = (),
     ) -> None:
         self.folder, self.accept_changed = Path(folder), accept_changed
         self.prior = as_prior(prior)
@@ -92,10 +97,11 @@ class Campaign:
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
         self.price = Price.read(price) if price is not None else None
-        self.session = Session(self.folder, self.prior, self.simulator, accept_changed)
+        paths = as_paths(depends_on)
+        self.session = Session(self.folder, self.prior, self.simulator, accept_changed, paths)
         settings = {
             "seed": int(seed), "cost": cost, "price": price, "unit": unit, "m": m,
-            "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator),
+            "prior": describe_prior(self.prior), "simulator": fingerprint(self.simulator, paths),
         }  # fmt: skip
         with translate_os_errors(self.folder):
             if Store.exists(self.folder):
@@ -170,7 +176,7 @@ class Campaign:
             mixture: True for powers 0, 1/2, 1, 2 in equal shares, or the powers.
             refit: Fit the cost again, from all runs, as a new component.
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
-                the reported unit), of which a fit to prior draws is frozen.
+                the reported unit), of which a fit to prior draws is frozen. It is compared with the runs so far.
         """
         _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
         with self.session.writing() as opened:

@@ -14,23 +14,25 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.fingerprint import differences, fingerprint
-from thrifty.campaign.settings import CampaignSettings
+from thrifty.campaign.budget import Of
+from thrifty.campaign.fingerprint import fingerprint
+from thrifty.campaign.settings import CampaignSettings, differences
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.totals import MIN_KEPT_RUNS, sum_up
 from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of
+from thrifty.costs import FittedCost, cost_from_dict
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.runner.snapshot import Snapshot, Totals
-from thrifty.runner.task import Outcome
+from thrifty.runner.task import CostKind, Outcome
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
-from thrifty.store.sums import has_limits
+from thrifty.store.sums import has_limits, has_unpriced
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, malformed_store_error
-from thrifty.types import Array, Prior
+from thrifty.types import CHARGED_STATUSES, Array, Prior
 
 
 @dataclass
@@ -84,6 +86,11 @@ class OpenCampaign:
         parts[number] = Part(kind, recipe)
         return number
 
+    @property
+    def cost_model(self) -> FittedCost | None:
+        """The cost model of the last plan, frozen; None before the first."""
+        return None if self.settings.cost_model is None else cost_from_dict(self.settings.cost_model)
+
     def judge_shapes(self) -> None:
         """Mark outputs of another shape than most as errors, if the pilot has not done so yet."""
         if self.table.shape is None:
@@ -98,14 +105,27 @@ class OpenCampaign:
             self._pool_weights = pool_log_weights(pool_of(table, self.parts, self.prior), table.theta)
         return self._pool_weights + limit_log_factor(table)
 
+    def charges(self, of: CostKind) -> Array:
+        """Return what every planned row took (n,), see `charge_costs`."""
+        return charge_costs(self.table, of, predicted_kind=self.settings.cost_kind)
+
+    def spent(self, of: Of) -> float:
+        """Sum what all runs took, or "elapsed" seconds over all drivers."""
+        return (
+            float(np.nansum(self.charges(of)))
+            if of == "reported" and has_unpriced(self.store)
+            else self.store.spent(of)
+        )
+
     def take_snapshot(self) -> Snapshot:
         """Return the rows that count, with costs in the unit that is shown."""
-        table, kind, scale = self.table.counted(), self.settings.cost_kind, self.settings.cost_scale
-        return Snapshot(table.status, table.cost(kind) * scale, table.predicted * scale, self.log_weights())
+        table, scale = self.table.counted(), self.settings.cost_scale
+        cost = self.charges(self.settings.cost_kind)[self.table.admitted]
+        return Snapshot(table.status, cost * scale, table.predicted * scale, self.log_weights())
 
     def sum_up(self) -> Totals:
         """Return sums over the runs that count, from those kept in the folder and what was recorded since."""
-        if has_limits(self.store):
+        if self._needs_table():
             self.judge_shapes()
             return self.take_snapshot().sum_up()
         if self._figures is None:
@@ -113,9 +133,14 @@ class OpenCampaign:
         totals, self._figures = sum_up(self.store, self.settings, self.parts, self.prior, kept=self._figures)
         return totals
 
+    def _needs_table(self) -> bool:
+        """Return whether sums need all runs together: under time limits, and to charge runs with impossible costs."""
+        unpriced = self.settings.cost_kind == "reported" and has_unpriced(self.store)
+        return unpriced or has_limits(self.store)
+
     def keep_figures(self) -> None:
         """Keep the sums in the folder, so that `status` of a large campaign need not compute them."""
-        if self.store.planned() >= MIN_KEPT_RUNS and not has_limits(self.store):
+        if self.store.planned() >= MIN_KEPT_RUNS and not self._needs_table():
             self.sum_up()
             if self._figures is not None:
                 self.store.put_figures(self._figures)
@@ -137,6 +162,25 @@ class OpenCampaign:
         return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
 
 
+def charge_costs(table: Table, of: CostKind, *, predicted_kind: CostKind) -> Array:
+    """Return what every row of a table took (n,), NaN without a run.
+
+    A run that gave a result and no possible cost is charged as predicted: a pilot at the mean of the other pilots.
+    """
+    cost = table.cost(of)
+    missing = np.isnan(cost) & np.isin(table.status, CHARGED_STATUSES) if of == "reported" else np.zeros(0, dtype=bool)
+    if not missing.any():
+        return cost
+    expected, known = table.predicted.copy(), np.isfinite(cost)
+    planned = np.isfinite(expected)
+    both = known & planned
+    if of != predicted_kind:  # predicted in another unit
+        expected *= cost[both].sum() / max(float(expected[both].sum()), 1e-300)
+    others = cost[known & ~planned] if (known & ~planned).any() else cost[known]
+    expected[~planned] = others.mean() if len(others) else 0.0
+    return np.where(missing, expected, cost)
+
+
 @dataclass(frozen=True)
 class Session:
     """Opens the folder of a campaign for reading or, under its lock, for writing.
@@ -146,12 +190,14 @@ class Session:
         prior: Of its parameters.
         simulator: None for a campaign that is only read.
         accept_changed: Whether a simulator that changed since the first run may be used.
+        depends_on: Data files and folders that it reads.
     """
 
     folder: Path
     prior: Prior
     simulator: Callable[..., Any] | None
     accept_changed: bool = False
+    depends_on: tuple[Path, ...] = ()
 
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
@@ -176,12 +222,11 @@ class Session:
             raise ConfigError(
                 "Campaign.open() cannot run simulations", code="read-only", fix="th.Campaign(folder, simulator, prior)"
             )
-        now = fingerprint(self.simulator)
-        changed = differences(opened.settings.simulator, now)
-        if not changed:
-            return self.simulator
-        if not opened.store.has_runs():
-            opened.keep(simulator=now)
+        recorded, now = opened.settings.simulator, fingerprint(self.simulator, self.depends_on)
+        changed = differences(recorded, now)
+        if not changed or not opened.store.has_runs():
+            if now != recorded:  # parts that the recorded one did not know, or files that moved
+                opened.keep(simulator=now)
             return self.simulator
         if not self.accept_changed:
             raise CampaignError(

@@ -2,57 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from thrifty.campaign import plan as planning
+from thrifty.campaign.block_draws import draw_block
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.opened import OpenCampaign
+from thrifty.campaign.requests import Proposed, Tabulated, hash_cost, read_tradeoff, request_key
 from thrifty.campaign.weighting import proposal_of
-from thrifty.costs import FittedCost
-from thrifty.errors import CampaignError, ConfigError, DamagedStoreError, warn
+from thrifty.costs import FittedCost, cost_from_dict, fit_cost
+from thrifty.errors import CampaignError, ConfigError, CostError, warn
 from thrifty.proposals import CostAware
-from thrifty.runner.seeds import CANDIDATES, flip_coin, make_stream
-from thrifty.store.rows import plan_row
-from thrifty.store.schema import translate_sqlite_errors
-from thrifty.store.store import Store
+from thrifty.runner.seeds import flip_coin
 from thrifty.store.table import Table
+from thrifty.store.validate import reject_malformed
 from thrifty.tradeoff import Tradeoff
-from thrifty.types import Array, Cost, Prior
+from thrifty.types import Array, Cost
 
 PRIOR = 0  # number of the part that is the prior itself
+MAX_COMPARED_RUNS = 400  # runs that a given cost, or a plain plan, is compared with: a fit to them takes a second
 TOP_UP_DRAWS = (16, 10_000)  # fewest and most draws added at once when a plan ends before its budget
-
-
-@dataclass(frozen=True)
-class Proposed:
-    """From what a request would draw.
-
-    Attributes:
-        request: The request as text, see `request_key`.
-        part: Number of the frozen proposal of an earlier plan with the same request, or None.
-        cost: The cost model.
-        proposal: None for plain draws from the prior.
-        table: The trade-off between penalties.
-        p_value: Of the test that weighted draws restore the prior.
-    """
-
-    request: str
-    part: int | None
-    cost: FittedCost
-    proposal: CostAware | None
-    table: Tradeoff
-    p_value: float
-
-    @property
-    def cost_per_run(self) -> float:
-        """Expected cost of one run, in the unit of the cost model."""
-        return self.table.prior_cost if self.proposal is None else self.proposal.expected_cost
 
 
 @dataclass
@@ -70,26 +45,40 @@ class Planner:
                 self.campaign.keep(pilots=n)
 
     def propose(self, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool) -> Proposed:
-        """Choose and test the proposal of a request: that of an earlier equal request, or a new one."""
-        settings, prior = self.campaign.settings, self.campaign.prior
-        given = None if cost is None else planning.freeze_cost(cost, prior, unit=settings.measured_unit)
-        request = request_key(penalty, mixture, given)
-        part = None if refit else settings.plans.get(request)
-        earlier = None if part is None else self._proposal(part)
-        if earlier is not None:
-            proposal, fitted = earlier, _cost_of(earlier)
-            table = planning.tradeoff(prior, fitted)
+        """Choose the proposal of a request: that of an earlier equal request, with its figures, or a new one."""
+        settings, given, requests = self.campaign.settings, None, (request_key(penalty, mixture),)
+        if isinstance(cost, FittedCost):
+            given, requests = cost, (request_key(penalty, mixture, hash_cost(cost)),)
+        elif cost is not None:
+            values = Tabulated.of(cost, self.campaign.prior)
+            requests = (request_key(penalty, mixture, values.hash()),)
+            if refit or requests[0] not in settings.plans:
+                given = fit_cost(values.theta, values.cost, unit=settings.measured_unit)
+                requests = (*requests, request_key(penalty, mixture, hash_cost(given)))  # as earlier versions wrote it
+        known = [request for request in requests if request in settings.plans and not refit]
+        if known:
+            return self._continue(requests, settings.plans[known[0]], settings.figures.get(known[0]), given)
+        if given is not None:
+            theta, measured, _ = self._timed_runs(MAX_COMPARED_RUNS)
+            fitted = planning.match_measured(given, theta, measured)
         else:
-            fitted = given if given is not None else self._fit()
-            proposal, table = planning.choose(prior, fitted, penalty=penalty, mixture=mixture)
-            if part is not None and proposal is not None:
-                warn(  # the same request keeps its part: these draws would not be from the prior
-                    "this plan began as plain sampling, since cost looked flat, and goes on so; from the runs there"
-                    " are now a cost-aware plan is worthwhile: plan(..., refit=True)",
-                    stacklevel=5,
-                )
-                proposal = None
-        return Proposed(request, part, fitted, proposal, table, planning.self_check(proposal, seed=settings.seed))
+            fitted = self._fit()
+        proposal, table = planning.choose(self.campaign.prior, fitted, penalty=penalty, mixture=mixture)
+        return _describe(requests, None, fitted, proposal, table)
+
+    def _continue(
+        self, requests: tuple[str, ...], part: int, figures: dict[str, Any] | None, given: FittedCost | None
+    ) -> Proposed:
+        """Return the proposal of an earlier equal request; its figures are computed only where the folder has none."""
+        proposal = self._proposal(part)
+        if figures is not None:
+            with reject_malformed(self.campaign.store.folder, "a figure of a plan"):
+                cost = cost_from_dict(figures["cost"]) if proposal is None else _cost_of(proposal)
+                table = read_tradeoff(figures["table"])
+                numbers = {key: figures[key] for key in ("cost_per_run", "ess_fraction", "p_value")}
+                return Proposed(requests, part, cost, proposal, table, **numbers)
+        cost = _cost_of(proposal) if proposal is not None else given or self.campaign.cost_model or self._fit()
+        return _describe(requests, part, cost, proposal, planning.tradeoff(self.campaign.prior, cost))
 
     def plan(
         self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool
@@ -97,22 +86,15 @@ class Planner:
         """Freeze the proposal of a request and commit the draws that are missing."""
         campaign = self.campaign
         chosen = self.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
-        target = self._target(n, budget, chosen.cost_per_run)
-        with campaign.store.transaction():
-            part = chosen.part if chosen.part is not None else self.add_part(chosen.proposal)
-            have = self._committed(part, by_number=budget is None)
-            if target > have:
-                mode = "n" if budget is None else "budget"
-                self.commit(part, target - have, mode=mode, proposal=chosen.proposal, cost=chosen.cost)
-            # the same request without its cost means this proposal from now on
-            again = {} if chosen.proposal is None else {request_key(penalty, mixture, None): part}
-            campaign.keep(
-                plans={**campaign.settings.plans, **again, chosen.request: part},
-                cost_model=chosen.cost.to_dict(),
-                budget=budget,
-                target=None if n is None or budget is None else (part, n),
-            )
+        have = 0 if chosen.part is None else self._committed(chosen.part, by_number=budget is None)
+        target = self._target(n, budget, chosen, have)
+        if chosen.p_value is None or target > have:
+            chosen = replace(chosen, p_value=self.check(chosen))
+        if chosen.part == PRIOR and target > have and penalty is None and not mixture and cost is None:
+            self._warn_if_worthwhile()
+        self._commit_request(chosen, target, plain=request_key(penalty, mixture), n=n, budget=budget)
         scale, each = campaign.settings.cost_scale, chosen.cost_per_run
+        assert chosen.p_value is not None, "a plan is tested before it is kept"
         return planning.Plan(
             penalty="1" if chosen.proposal is None else str(chosen.proposal.penalty),
             n=target,
@@ -120,12 +102,60 @@ class Planner:
             cost_per_run=each * scale,
             total=target * each * scale,
             plain=target * chosen.table.prior_cost * scale,
-            ess_fraction=1.0 if chosen.proposal is None else chosen.proposal.ess_fraction,
+            ess_fraction=chosen.ess_fraction,
             table=chosen.table,
             cost=chosen.cost,
             p_value=chosen.p_value,
             unit=campaign.settings.unit,
         )
+
+    def check(self, chosen: Proposed) -> float:
+        """Test that weighted draws of a proposal restore the prior; return the p-value, or refuse it."""
+        return planning.self_check(chosen.proposal, seed=self.campaign.settings.seed)
+
+    def _commit_request(self, chosen: Proposed, target: int, *, plain: str, n: int | None, budget: str | None) -> None:
+        """Commit the draws that a request lacks and note it, both or neither; nothing is written where nothing changes.
+
+        The same request without its cost (`plain`) means this proposal from now on.
+        """
+        with self.campaign.store.transaction() if chosen.part is None else contextlib.nullcontext():
+            part = chosen.part if chosen.part is not None else self.add_part(chosen.proposal)
+            missing = target - self._committed(part, by_number=budget is None)
+            settings, requests = self.campaign.settings, {*chosen.requests, *([plain] if chosen.proposal else [])}
+            changes = self._changes(chosen, part, requests, n=n, budget=budget)
+            if missing <= 0 and all(_is_same(getattr(settings, key), value) for key, value in changes.items()):
+                return
+            with self.campaign.store.transaction():
+                if missing > 0:
+                    mode = "n" if budget is None else "budget"
+                    self.commit(part, missing, mode=mode, proposal=chosen.proposal, cost=chosen.cost)
+                self.campaign.keep(**changes)
+
+    def _changes(
+        self, chosen: Proposed, part: int, requests: set[str], *, n: int | None, budget: str | None
+    ) -> dict[str, Any]:
+        """Return the settings that note a request with its figures."""
+        settings = self.campaign.settings
+        return {
+            "plans": {**settings.plans, **dict.fromkeys(requests, part)},
+            "figures": {**settings.figures, **dict.fromkeys(requests, chosen.figures())},
+            "cost_model": chosen.cost.to_dict(),
+            "budget": budget,
+            "target": None if n is None or budget is None else (part, n),
+        }
+
+    def _warn_if_worthwhile(self) -> None:
+        """Say so if a plan that began as plain sampling should be cost-aware, by the runs there are now."""
+        theta, cost, usable = self._timed_runs(MAX_COMPARED_RUNS)
+        if usable < max(5, planning.PILOTS_PER_PARAMETER * theta.shape[1]):
+            return
+        fitted = planning.fit(theta, cost, unit=self.campaign.settings.measured_unit)
+        if planning.tradeoff(self.campaign.prior, fitted).worthwhile:
+            warn(  # the same request keeps its part: other draws would not be from the prior
+                "this plan began as plain sampling, since cost looked flat, and goes on so; from the runs there"
+                " are now a cost-aware plan is worthwhile: plan(..., refit=True)",
+                stacklevel=5,
+            )
 
     def commit(self, part: int, n: int, *, mode: str, proposal: Any = None, cost: Cost | None = None) -> None:
         """Draw n parameters from a part, in the random stream of the next block, and commit them."""
@@ -154,23 +184,29 @@ class Planner:
         """Commit more draws if the plan ended before the budget did; return whether there are more."""
         store = self.campaign.store
         budgeted = [block for block in store.blocks() if block.mode == "budget"]
-        if not budgeted or store.spent(budget.of) * budget.per_unit >= budget.amount:
+        if not budgeted or self.campaign.spent(budget.of) * budget.per_unit >= budget.amount:
             return False
         if self.campaign.settings.target is not None:  # the number of runs that was asked for as well is reached
             return False
         part = budgeted[-1].part
         proposal = self._proposal(part)
         more = int(np.clip(sum(block.n for block in budgeted) // 4, *TOP_UP_DRAWS))
-        cost = None if proposal is None else _cost_of(proposal)
+        cost = self.campaign.cost_model if proposal is None else _cost_of(proposal)
         self.commit(part, more, mode="budget", proposal=proposal, cost=cost)
         return True
 
-    def _fit(self) -> FittedCost:
-        """Fit the cost of all finished runs."""
+    def _timed_runs(self, most: int | None = None) -> tuple[Array, Array, int]:
+        """Return parameters (n, p) and costs (n,) of finished runs, at most so many, evenly chosen; and how many."""
         table, settings = self.campaign.table.counted(), self.campaign.settings
         cost = table.cost(settings.cost_kind)
-        usable = np.isin(table.status, ("ok", "invalid")) & np.isfinite(cost)
-        return planning.fit(table.theta[usable], cost[usable], unit=settings.measured_unit)
+        usable = np.flatnonzero(np.isin(table.status, ("ok", "invalid")) & np.isfinite(cost))
+        rows = usable if most is None else usable[:: -(-len(usable) // most) or 1]
+        return table.theta[rows], cost[rows], len(usable)
+
+    def _fit(self) -> FittedCost:
+        """Fit the cost of all finished runs."""
+        theta, cost, _ = self._timed_runs()
+        return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit)
 
     def _committed(self, part: int, *, by_number: bool) -> int:
         """Count draws of a part besides the pilot; by number, without draws that an earlier budget did not admit."""
@@ -199,19 +235,22 @@ class Planner:
         assert isinstance(proposal, CostAware), "parts of a plan other than the prior are cost-aware"
         return proposal
 
-    def _target(self, n: int | None, budget: str | None, each: float) -> int:
+    def _target(self, n: int | None, budget: str | None, chosen: Proposed, have: int) -> int:
         """Runs to commit: n, of which a budget given as well may admit fewer, or what the budget alone will need."""
-        limit = self.campaign.settings.read_budget(budget)
+        settings = self.campaign.settings
+        limit = settings.read_budget(budget)
         if limit is None or (n is not None and any(b.mode == "budget" for b in self.campaign.store.blocks())):
             assert n is not None, "either n or a budget is given"
             return n
-        needed = self._draws(limit, each)  # refuses a budget that is spent before it begins
+        if n is None and have and settings.budget == budget and settings.target is None:
+            return have  # the budget in force: run() adds draws by itself if they do not use it up
+        needed = self._draws(limit, chosen.cost_per_run)  # refuses a budget that is spent before it begins
         return needed if n is None else n
 
     def _draws(self, budget: Budget, each: float) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""
         table = self.campaign.table.counted()
-        spent = self.campaign.store.spent(budget.of) * budget.per_unit
+        spent = self.campaign.spent(budget.of) * budget.per_unit
         if spent >= budget.amount:
             raise ConfigError(
                 f"budget {budget.text!r} is below what {_runs_so_far(table)} took already ({budget.words(spent)})",
@@ -221,6 +260,14 @@ class Planner:
         measured = table.wall if budget.of == "elapsed" else table.cost(budget.of)
         cost = table.cost(self.campaign.settings.cost_kind)
         ratio = float(np.nansum(measured)) / max(float(np.nansum(cost)), 1e-300)
+        if not table.done.any():  # a unit of the budget is a unit of cost, where nothing was measured
+            if budget.of not in (self.campaign.settings.cost_kind, "elapsed"):
+                raise CostError(
+                    f"budget {budget.text!r} is not in the unit of cost, and no run has shown what one takes from it",
+                    code="too-few-pilots",
+                    fix="c.pilot(20) first",
+                )
+            ratio = 1.0
         workers = 2 * (os.cpu_count() or 1) if budget.of == "elapsed" else 1
         left = (budget.amount - spent) * workers
         return planning.draws_for_budget(left, each * ratio * budget.per_unit)
@@ -238,47 +285,15 @@ def _cost_of(proposal: CostAware) -> FittedCost:
     return proposal.cost
 
 
-def request_key(penalty: Any, mixture: Any, cost: FittedCost | None) -> str:
-    """Write a request as text: an equal request continues the same part."""
-    powers = tuple(mixture) if isinstance(mixture, list) else mixture
-    words = {"penalty": str(penalty), "mixture": str(powers)}
-    if cost is not None:
-        numbers = json.dumps(cost.to_dict(), sort_keys=True).encode()
-        words["cost"] = hashlib.blake2b(numbers, digest_size=8).hexdigest()
-    return json.dumps(words)
+def _describe(
+    requests: tuple[str, ...], part: int | None, cost: FittedCost, proposal: CostAware | None, table: Tradeoff
+) -> Proposed:
+    """Put the figures of a proposal together."""
+    each = table.prior_cost if proposal is None else proposal.expected_cost
+    effective = 1.0 if proposal is None else proposal.ess_fraction
+    return Proposed(requests, part, cost, proposal, table, each, effective)
 
 
-def draw_block(prior: Prior, proposal: Any, n: int, *, seed: int, block: int) -> tuple[Array, Array]:
-    """Draw (theta, log weights) of a block: a pure function of seed, block and proposal."""
-    rng = np.random.default_rng(make_stream(seed, CANDIDATES, block))
-    if proposal is None:
-        return np.asarray(prior.sample(n, rng), dtype=np.float64), np.zeros(n)
-    draws = proposal.sample(n, rng)
-    return draws.theta, draws.log_weights
-
-
-def redraw(store: Store, prior: Prior, indices: list[int]) -> None:
-    """Draw damaged parameters again, each block from its own random stream."""
-    seed, parts, wanted = store.settings()["seed"], store.parts(), set(indices)
-    for block in store.blocks():
-        rows = sorted(wanted.intersection(block.indices))
-        if not rows:
-            continue
-        part = parts[block.part]
-        if part.kind not in ("prior", "cost_aware"):
-            raise DamagedStoreError(
-                f"{len(rows):,} draws of {store.folder} cannot be drawn again: a method chose them ({part.kind})",
-                code="damaged-folder",
-                why="they depend on results that are lost",
-                fix="restore the folder from a backup, or begin again in a new one",
-            )
-        proposal = None if part.kind == "prior" else proposal_of(part, prior)
-        theta, weights = draw_block(prior, proposal, block.n, seed=seed, block=block.id)
-        with translate_sqlite_errors(store.folder), store.db:
-            for i in rows:
-                at = i - block.first
-                predicted = float("nan") if proposal is None else float(proposal.cost(theta[at : at + 1])[0])
-                row = plan_row(
-                    i, block.id, theta[at], log_weight=float(weights[at]), predicted=predicted, coin=flip_coin(seed, i)
-                )
-                store.db.execute("INSERT OR REPLACE INTO plan VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+def _is_same(old: Any, new: Any) -> bool:
+    """Whether two settings are the same, as they are written in the store."""
+    return json.dumps(old, sort_keys=True) == json.dumps(new, sort_keys=True)

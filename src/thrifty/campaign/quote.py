@@ -15,7 +15,8 @@ import numpy as np
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.plan import MIXED_POWERS
-from thrifty.campaign.planner import Planner, Proposed
+from thrifty.campaign.planner import Planner
+from thrifty.campaign.requests import Proposed
 from thrifty.costs import FittedCost
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
@@ -219,7 +220,8 @@ def make_quote(
 ) -> Quote:
     """Choose the proposal of a request and compare it with other penalties; nothing is changed."""
     settings = opened.settings
-    proposed = Planner(opened).propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+    planner = Planner(opened)
+    proposed = planner.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
     limit = settings.read_budget(budget)
     table, chosen = _compare(opened, proposed, penalty=penalty, mixture=mixture)
     priced = settings.price is not None and settings.cost != "reported"
@@ -227,7 +229,7 @@ def make_quote(
         table=table,
         chosen=chosen,
         cost=proposed.cost,
-        p_value=proposed.p_value,
+        p_value=planner.check(proposed) if proposed.p_value is None else proposed.p_value,
         pilot=_pilot_figures(opened, limit),
         budget=limit,
         n=n or 0,
@@ -282,7 +284,7 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     if budget is not None:
         measured = runs.wall if budget.of == "elapsed" else runs.cost(budget.of)
         per_unit = float(np.nansum(measured[known])) / max(spent, 1e-300) * budget.per_unit
-        taken = opened.store.spent(budget.of) * budget.per_unit
+        taken = opened.spent(budget.of) * budget.per_unit
     positive = cost[known][cost[known] > 0]
     low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
     pace = float(runs.wall[known].sum()) / spent if spent > 0 else 1.0 if settings.measured_unit == "s" else math.nan

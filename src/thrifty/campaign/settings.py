@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,15 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.budget import Budget, Price
+from thrifty.campaign.fingerprint import FORMAT, Parts
 from thrifty.errors import ConfigError, ThriftyError
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 from thrifty.runner.task import CostKind
 from thrifty.types import Array, Prior
 
+MAX_TEXT = 60  # characters of a part of a fingerprint that are shown
+_FILES = ("file ", "data ")  # beginnings of the names of parts whose contents count, not their place
 PROBE_DRAWS = 8  # prior draws, with their densities, by which two priors are compared
 
 
@@ -36,7 +40,8 @@ class CampaignSettings:
         target: (part, n): with a budget, the number of runs asked for as well.
         deterministic: Whether equal seeds have given equal outputs so far.
         notes: Sentences for the status.
-        plans: Number of the part of each request, see `planner.request_key`.
+        plans: Number of the part of each request, see `requests.request_key`.
+        figures: What was computed for each request, see `requests.Proposed.figures`.
         cost_model: The cost model of the last plan, as plain numbers.
         generations: The first block that a sequential method committed.
         made_by, store_format: Version of thrifty that made the folder, and the format of its store.
@@ -56,6 +61,7 @@ class CampaignSettings:
     deterministic: bool = True
     notes: tuple[str, ...] = ()
     plans: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     cost_model: dict[str, Any] | None = None
     generations: int | None = None
     made_by: str = "?"
@@ -65,7 +71,7 @@ class CampaignSettings:
     def parse(cls, stored: dict[str, Any]) -> CampaignSettings:
         """Read the settings of a store, whose types it has checked."""
         given = {key: stored[key] for key in ("seed", "m", "cost", "prior", "simulator")}
-        given |= {key: stored[key] for key in ("pilots", "deterministic", "plans") if key in stored}
+        given |= {key: stored[key] for key in ("pilots", "deterministic", "plans", "figures") if key in stored}
         shape, target = stored.get("shape"), stored.get("target")
         return cls(
             **given,
@@ -132,6 +138,18 @@ def check_count(n: object, what: str) -> None:
         raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="bad-setting")
 
 
+def as_paths(depends_on: Any) -> tuple[Path, ...]:
+    """Read the data files and folders that a simulator depends on; refuse one that does not exist."""
+    given = [depends_on] if isinstance(depends_on, str | os.PathLike) else depends_on
+    paths = tuple(Path(path).absolute() for path in given)
+    for path in paths:
+        if not path.exists():
+            raise ConfigError(
+                f"depends_on names {str(path)!r}, which does not exist", code="bad-setting", fix="check its spelling"
+            )
+    return paths
+
+
 def describe_prior(prior: Prior) -> dict[str, Any]:
     """Describe a prior by plain numbers: names, bounds, and a few draws with their densities."""
     low, high = prior.bounds
@@ -178,6 +196,33 @@ def check_same(folder: Path, old: dict[str, Any], new: dict[str, Any]) -> None:
             why="runs made under different settings cannot be mixed",
             fix="use a new folder, or the settings it was made with",
         )
+
+
+def differences(old: Parts, new: Parts) -> list[str]:
+    """List what changed between two fingerprints.
+
+    A part that the format of the old one did not know, or a data file that is named for the first time, is no change;
+    nor is a file that has another place and the same contents.
+    """
+    known, old = str(old.get("format", "0")), {n: t for n, t in old.items() if not n.startswith("constant __")}
+    is_older = not known.isdecimal() or int(known) < FORMAT
+    gone, came = ({name: one[name] for name in one if name not in other} for one, other in ((old, new), (new, old)))
+    moved = {text for name, text in gone.items() if name.startswith(_FILES)} & set(came.values())
+    lines = [f"{name} is missing" for name, text in gone.items() if text not in moved or not name.startswith(_FILES)]
+    if not is_older:
+        added = {name: text for name, text in came.items() if not name.startswith("data ")}
+        lines += [f"{name} is new" for name, text in added.items() if text not in moved or not name.startswith(_FILES)]
+    for name in (old.keys() & new.keys()) - {"format"}:
+        if old[name] != new[name] and not _is_moved_program(name, old, new):
+            lines.append(f"{name} changed ({old[name][:MAX_TEXT]} -> {new[name][:MAX_TEXT]})")
+    return sorted(lines)
+
+
+def _is_moved_program(name: str, old: Parts, new: Parts) -> bool:
+    """Whether an argument of a command names the same file in another folder; its contents are a part of their own."""
+    before, after = Path(old[name]), Path(new[name])
+    same = f"file {before.name}" in old and old[f"file {before.name}"] == new.get(f"file {after.name}")
+    return name.startswith("argument ") and before.is_absolute() and before.name == after.name and same
 
 
 class StoredPrior:

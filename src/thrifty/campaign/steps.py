@@ -16,7 +16,7 @@ from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
 from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.loop import Ending, Loop, all_failed_error
+from thrifty.runner.loop import Ending, Loop, Priced, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job
@@ -24,7 +24,9 @@ from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
 from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_runs
+from thrifty.types import Array
 
+MAX_MODELLED_RUNS = 2000  # pilots predicted when a call begins: an error of 4 % of the price at the most
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
 
 
@@ -52,11 +54,11 @@ class Driver:
         self._extend_timeouts()
         while True:
             pending = read_pending(store, store.blocks(), dim=settings.dim, withdrawn=budget is not None, target=target)
-            before = 0.0 if budget is None else store.spent(budget.of)
+            before = 0.0 if budget is None else self.campaign.spent(budget.of)
             ending = self.run(pending, budget=budget, deadline=deadline)
             if ending != "done" or budget is None:
                 return ending
-            if len(pending) and store.spent(budget.of) == before and target is None:
+            if len(pending) and self.campaign.spent(budget.of) == before and target is None:
                 raise SimulatorError(
                     f"{len(pending):,} runs took nothing from the budget of {budget.text!r}",
                     code="bad-cost",
@@ -73,6 +75,7 @@ class Driver:
         if not len(pending):
             return "done"
         store, settings = self.campaign.store, self.campaign.settings
+        history, priced = self._measure(pending, budget, limited=budget is not None or deadline is not None)
         schedule = Schedule(
             pending.index,
             pending.theta,
@@ -81,7 +84,7 @@ class Driver:
             limit=self.limit,
             seed=settings.seed,
             probe=int(pending.index.min()) if first else None,
-            history=self._history(pending),
+            history=history,
         )
         session = store.begin_session(type(self.engine).__name__)
         with watch_progress(self.progress, self._watched(pending, budget)) as watching:
@@ -96,8 +99,9 @@ class Driver:
                 price=budget.spent_on if budget is not None else lambda outcome: outcome.cpu,
                 fail_fast=first,
                 must_spend=budget is not None and budget.of != "elapsed",
-                spent=0.0 if budget is None else store.spent(budget.of) * budget.per_unit,
-                predicted_price=budget.per_unit if budget is not None and budget.of == settings.cost_kind else 0.0,
+                spent=0.0 if budget is None else self.campaign.spent(budget.of) * budget.per_unit,
+                predicted_price=self._predicted_price(schedule, budget),
+                earlier=priced,
             )
             ending = self._loop.run(self.interrupts)
         if self._loop.differing_index is not None and settings.deterministic:
@@ -184,10 +188,46 @@ class Driver:
         if again:
             self.campaign.store.forget(again)
 
-    def _history(self, pending: Pending) -> tuple[float, float]:
-        """Wall seconds and cost of the runs so far: how long a predicted unit takes here."""
-        count, wall, cost = sum_counted(self.campaign.store, self.campaign.settings.cost_kind)
-        return wall, cost if np.isfinite(pending.predicted).all() else float(count)
+    def _measure(self, pending: Pending, budget: Budget | None, *, limited: bool) -> tuple[tuple[float, float], Priced]:
+        """Return wall seconds and predicted units of the runs so far, and what they took from the budget.
+
+        The table is read only where price or time is limited.
+        """
+        if not limited:
+            count, wall, cost = sum_counted(self.campaign.store, self.campaign.settings.cost_kind)
+            return (wall, cost if np.isfinite(pending.predicted).all() else float(count)), Priced()
+        units, wall = self._units(pending), self.campaign.table.wall
+        known = np.isfinite(wall) & np.isfinite(units)
+        return (float(wall[known].sum()), float(units[known].sum())), self._priced(units, budget)
+
+    def _units(self, pending: Pending) -> Array:
+        """Predicted units of the runs so far (n,), of the same cost model as the pending ones; NaN where unknown.
+
+        Runs without a prediction, as pilots, are predicted by the frozen cost model. Where a pending run has no
+        prediction either, a run is a unit.
+        """
+        table, settings, model = self.campaign.table, self.campaign.settings, self.campaign.cost_model
+        done = table.done
+        if not np.isfinite(pending.predicted).all():
+            return np.where(done, 1.0, np.nan)
+        last = table.part[np.searchsorted(table.index, pending.index[-1])]  # the runs that a budget may admit
+        units = np.where(done & (table.part == last), table.predicted, np.nan)
+        rows = np.flatnonzero(done & ~np.isfinite(table.predicted))[:MAX_MODELLED_RUNS]
+        units[rows] = table.cost(settings.cost_kind)[rows] if model is None else model(table.theta[rows])
+        return units
+
+    def _priced(self, units: Array, budget: Budget | None) -> Priced:
+        """Return the runs so far with what they took from the budget: the price from which admission starts."""
+        if budget is None or budget.of == "elapsed":
+            return Priced()
+        paid = self.campaign.table.cost(budget.of) * budget.per_unit
+        known = np.isfinite(paid) & np.isfinite(units)
+        return Priced(int(known.sum()), float(paid[known].sum()), float(units[known].sum()))
+
+    def _predicted_price(self, schedule: Schedule, budget: Budget | None) -> float:
+        """Return the price of a predicted unit where none was measured; 0 where predictions are of another kind."""
+        same = budget is not None and budget.of == self.campaign.settings.cost_kind and schedule.has_predictions
+        return budget.per_unit if same and budget is not None else 0.0
 
     def _gate(self, schedule: Schedule, budget: Budget | None, deadline: float | None) -> Gate:
         now, most, until, end, reserve = self.engine.clock(), np.inf, np.inf, np.inf, 0.0

@@ -42,6 +42,7 @@ class SimulatorSettings:
         file: Where it writes; standard output when empty.
         environment: Extra environment variables of the program.
         realisations: Runs per parameter, m.
+        depends_on: Data files and folders that it reads, beside the configuration.
     """
 
     python: str = _key("", str)
@@ -50,6 +51,7 @@ class SimulatorSettings:
     file: str = _key("", str)
     environment: tuple[tuple[str, str], ...] = _key((), dict)
     realisations: int = _key(1, int, least=1)
+    depends_on: tuple[str, ...] = _key((), list)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,13 @@ def read_simulator(values: dict[str, Any], problems: Problems) -> SimulatorSetti
                 what = f"{key} belongs to a command, not to a Python function"
                 problems.add(what, at=f"simulator.{key}", code="conflicting-settings")
     environment = tuple((str(k), str(v)) for k, v in values.get("environment", {}).items())
-    return SimulatorSettings(**{**values, "command": tuple(command), "environment": environment})
+    files = values.get("depends_on", [])
+    if not all(isinstance(path, str) for path in files):
+        what, fix = "depends_on must be a list of paths", 'depends_on = ["table.csv"]'
+        problems.add(what, at="simulator.depends_on", code="bad-setting", fix=fix)
+        files = []
+    read = {"command": tuple(command), "environment": environment, "depends_on": tuple(files)}
+    return SimulatorSettings(**{**values, **read})
 
 
 def check_command(simulator: SimulatorSettings, names: tuple[str, ...], problems: Problems) -> None:

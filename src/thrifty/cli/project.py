@@ -140,7 +140,7 @@ def start_session(
         _check_free(place)
         made = _first_missing(place)
     elif not accept_changed:
-        _check_unchanged(place, simulator)
+        _check_unchanged(place, simulator, list_files(settings))
     campaign = Campaign(
         place,
         simulator,
@@ -151,6 +151,7 @@ def start_session(
         unit=settings.cost.unit,
         m=settings.simulator.realisations,
         accept_changed=accept_changed,
+        depends_on=list_files(settings),
     )
     _keep_copy(place / NAME, settings.text)
     session = Session(settings, campaign, run, screen, made)
@@ -158,13 +159,20 @@ def start_session(
     return session
 
 
-def _check_unchanged(folder: Path, simulator: Any) -> None:
+def list_files(settings: Settings) -> list[Path]:
+    """Return the data files on which the simulator depends: relative to the folder of the configuration."""
+    return [settings.home / path for path in settings.simulator.depends_on]
+
+
+def _check_unchanged(folder: Path, simulator: Any, files: list[Path]) -> None:
     """Reject a simulator that changed since the first run, before anything is planned for it."""
-    from thrifty.campaign.fingerprint import differences, fingerprint
+    from thrifty.campaign.fingerprint import fingerprint
+    from thrifty.campaign.settings import as_paths, differences
     from thrifty.store.store import Store
 
+    now = fingerprint(simulator, as_paths(files))
     with closing(Store.open(folder, readonly=True)) as store:
-        changed = differences(store.settings()["simulator"], fingerprint(simulator)) if store.has_runs() else []
+        changed = differences(store.settings()["simulator"], now) if store.has_runs() else []
     if changed:
         raise CampaignError(
             f"the simulator changed since {relative_path(folder)} began: {'; '.join(changed[:5])}",

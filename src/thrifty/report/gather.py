@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.failures import FailureMap, FinishModel
+from thrifty.campaign.opened import charge_costs
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.settings import CampaignSettings, StoredPrior
 from thrifty.campaign.status import Status, make_status
@@ -219,7 +220,8 @@ def _read_folder(folder: Path) -> Facts:
     weights = np.empty(0)
     if len(table):
         weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_log_factor(table)
-    now = Snapshot(table.status, cost, table.predicted * settings.cost_scale, weights).sum_up()
+    charged = charge_costs(table, settings.cost_kind, predicted_kind=settings.cost_kind) * settings.cost_scale
+    now = Snapshot(table.status, charged, table.predicted * settings.cost_scale, weights).sum_up()
     pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,

@@ -33,6 +33,29 @@ FIRST_RUNS = 20  # that all fail: the simulator is broken, not unlucky
 Ending = Literal["done", "budget", "interrupted", "timeout", "deadline"]
 
 
+@dataclass(frozen=True)
+class Priced:
+    """Runs whose price was measured: their number, what they took from the budget, and their predicted units.
+
+    Example:
+        >>> Priced(40, paid=2000.0, units=2.0).price, Priced().price
+        (1000.0, 0.0)
+    """
+
+    runs: int = 0
+    paid: float = 0.0
+    units: float = 0.0
+
+    @property
+    def price(self) -> float:
+        """Measured price of one predicted unit; 0 before the first."""
+        return self.paid / self.units if self.units > 0 else 0.0
+
+    def add(self, paid: float, units: float) -> Priced:
+        """Return these runs and one more."""
+        return Priced(self.runs + 1, self.paid + paid, self.units + units)
+
+
 class Sink(Protocol):
     """Where outcomes are kept."""
 
@@ -66,11 +89,12 @@ class Loop:
     """Run everything a schedule holds on an engine.
 
     Attributes:
-        price: What a run takes from the budget.
+        price: What a run takes from the budget; NaN for a run that is charged as predicted.
         fail_fast: Whether to stop when all of the first runs fail.
         must_spend: Whether to stop when many runs fail and cost nothing: under a budget they would go on for ever.
         spent: Budget spent so far.
-        predicted_price: Price of one predicted unit, so that runs under way count against the budget.
+        predicted_price: Price of one predicted unit as long as none was measured.
+        earlier: Runs of earlier calls, pilots included, whose price was measured.
         timed_out: The run that ended the campaign under on_timeout="stop".
         first_error: Message of the first run that failed.
         differing_index: An index that gave two answers.
@@ -88,6 +112,7 @@ class Loop:
     must_spend: bool = False
     spent: float = 0.0
     predicted_price: float = 0.0
+    earlier: Priced = field(default_factory=Priced)
     timed_out: Outcome | None = field(default=None, init=False)
     first_error: str = field(default="", init=False)
     differing_index: int | None = field(default=None, init=False)
@@ -98,16 +123,16 @@ class Loop:
         self._free_failures: Counter[str] = Counter()  # failures in a row that took nothing from the budget
         self._drain_announced = False
         self._in_flight = 0.0  # predicted units that were sent and have not come back
-        self._paid = self._predicted_total = 0.0  # price of the runs that came back: measured, predicted
+        self._priced = Priced()  # runs of this call that came back
 
     @property
     def price_per_unit(self) -> float:
-        """Price of one predicted unit: as measured where runs turned out more expensive than predicted.
+        """Price of one predicted unit (of one run where nothing is predicted), as measured by now.
 
-        Never less than predicted: the runs that come back first are the cheap ones.
+        What this call measures can only raise the price of earlier calls: the runs that come back first are the cheap
+        ones. The predicted price counts until one was measured.
         """
-        ratio = self._paid / self._predicted_total if self._predicted_total > 0 else 1.0
-        return self.predicted_price * max(1.0, ratio)
+        return max(self.earlier.price or self.predicted_price, self._priced.price)
 
     @property
     def committed(self) -> float:
@@ -157,7 +182,9 @@ class Loop:
                     return "budget"
                 share = MAX_BUDGET_SHARE * self.gate.remaining(spent=self.committed)
                 cost = share / self.price_per_unit if self.price_per_unit > 0 else np.inf
-                self.sink.admit_through(self.schedule.admit(seconds=ADMIT_SECONDS * self.engine.slots, cost=cost))
+                runs = max(self.earlier.runs + self._priced.runs, 1)  # no more than the runs that the price rests on
+                seconds = ADMIT_SECONDS * self.engine.slots
+                self.sink.admit_through(self.schedule.admit(seconds=seconds, cost=cost, runs=runs))
             bundle = self.schedule.take(seconds=self.engine.bundle_seconds, slots=self.engine.slots)
             self._in_flight += self._sum_predicted(bundle)
             self.engine.submit(bundle)
@@ -170,7 +197,7 @@ class Loop:
         )
 
     def _sum_predicted(self, tasks: Sequence[Task]) -> float:
-        return sum(task.predicted for task in tasks) if self.schedule.has_predictions else 0.0
+        return sum(task.predicted for task in tasks)
 
     def _collect(self, reports: Sequence[Report]) -> None:
         kept: list[Outcome] = []
@@ -178,10 +205,11 @@ class Loop:
             self._in_flight -= self._sum_predicted(report.tasks)
             tasks = {task.index: task for task in report.tasks}
             kept += [o for outcome in report.outcomes if (o := self._accept(outcome, tasks[outcome.index]))]
-            kept += self._retries.repeat_unfinished(report)
+            given_up = self._retries.repeat_unfinished(report)
+            self.spent += sum(self.price(outcome) for outcome in given_up)
+            kept += given_up
         if kept:
             self.sink.record(kept)
-            self.spent += sum(self.price(outcome) for outcome in kept)
             self._check_failures(kept)
         self.sink.flush()
         if self.watcher is not None:
@@ -198,8 +226,10 @@ class Loop:
         if outcome.status == "timeout" and self.limit is not None and self.limit.on_timeout == "stop":
             self.timed_out = outcome
         self.schedule.learn(outcome, task.predicted)
-        self._paid += self.price(outcome)
-        self._predicted_total += self.predicted_price * self._sum_predicted([task])
+        paid = self.price(outcome)
+        if paid == paid:  # noqa: PLR0124 - not NaN
+            self._priced = self._priced.add(paid, task.predicted)
+        self.spent += paid if paid == paid else self.price_per_unit * task.predicted  # noqa: PLR0124
         return outcome if outcome.limit == task.limit else replace(outcome, limit=task.limit)
 
     def _check_failures(self, outcomes: Sequence[Outcome]) -> None:
@@ -209,7 +239,7 @@ class Loop:
         if self.fail_fast and total >= FIRST_RUNS and self._statuses["ok"] == 0 and not self._statuses["timeout"]:
             raise all_failed_error(self._statuses, self.first_error)
         for outcome in outcomes if self.must_spend else ():
-            if outcome.status == "ok" or self.price(outcome) > 0:
+            if outcome.status == "ok" or self.price(outcome) != 0:
                 self._free_failures.clear()
             else:
                 self._free_failures[outcome.status] += 1

@@ -7,6 +7,7 @@ make a cost absurd. Nothing a simulator does by raising or returning escapes as 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import socket
@@ -108,6 +109,10 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     wall, cpu = time.monotonic() - wall, cpu_seconds() - cpu
     if x is not None:
         x, status, error = _check_output(x, job.output_limit)
+    if x is not None and (reported < 0 or math.isinf(reported)):
+        x, status, error = None, "bad-cost", _describe_cost(reported)
+    if not 0 <= reported < math.inf:
+        reported = math.nan
     error = error.encode("utf-8", "backslashreplace").decode("utf-8")  # half a character cannot be stored
     return Outcome(
         task.index, status, x, wall, max(cpu, 0.0), PEAK_MEMORY.end(), reported, HOST, task.attempt, error, task.limit
@@ -125,7 +130,9 @@ def _run_realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Ar
     shapes = {x.shape for x, _ in parts}
     if len(shapes) > 1:
         raise SimulatorError(f"the {job.m} realisations have shapes {sorted(shapes)}", code="bad-output")
-    return np.stack([x for x, _ in parts]), float(np.sum([cost for _, cost in parts]))
+    costs = [cost for _, cost in parts]
+    impossible = [cost for cost in costs if cost < 0 or math.isinf(cost)]  # a sum could hide it
+    return np.stack([x for x, _ in parts]), impossible[0] if impossible else float(np.sum(costs))
 
 
 def _check_output(x: Array, limit: int) -> tuple[Array | None, Status, str]:
@@ -138,6 +145,11 @@ def _check_output(x: Array, limit: int) -> tuple[Array | None, Status, str]:
         where = int(np.flatnonzero(bad)[0])
         return x, "invalid", f"{int(bad.sum())} of {x.size} values are not finite (first at {where}: {x.flat[where]})"
     return x, "ok", ""
+
+
+def _describe_cost(reported: float) -> str:
+    value = "not a number" if reported == -math.inf else f"{reported:g}"
+    return f"[bad-cost] the reported cost is {value}: a finite number of at least 0 was expected"
 
 
 def _read_message(problem: BaseException) -> str:

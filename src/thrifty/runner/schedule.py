@@ -85,17 +85,17 @@ class Schedule:
         """Whether something admitted waits to start."""
         return bool(self._repeated or self._alone or self._extended) or self._next < self._open
 
-    def admit(self, *, seconds: float, cost: float = np.inf) -> int:
-        """Admit the next runs in plan order, of about `seconds` and `cost`; return the last index admitted.
+    def admit(self, *, seconds: float, cost: float = np.inf, runs: float = np.inf) -> int:
+        """Admit the next runs in plan order, of about `seconds` and `cost`, at most `runs`; return the last index.
 
         Whether a run is admitted depends on those before it, never on itself: the run that fills the measure is
         admitted too. (Leaving it out would ask the gate once more just before expensive runs.)
         """
-        room, filled = min(seconds / (self.pace or np.inf), cost), 0.0
+        room, filled, last = min(seconds / (self.pace or np.inf), cost), 0.0, min(self._open + runs, len(self._order))
         while True:
             filled += float(self.predicted[self._open])
             self._open += 1
-            if filled >= room or self._open == len(self._order):
+            if filled >= room or self._open >= last:
                 return int(self.index[self._open - 1])
 
     @property

@@ -7,6 +7,7 @@ number)`. What comes back is read by `as_numbers`: numbers, an array, or `th.Out
 from __future__ import annotations
 
 import inspect
+import math
 import random
 import sys
 from collections.abc import Callable, Sequence
@@ -112,7 +113,9 @@ def _call_with_global_seed(simulator: Callable[..., Any], theta: Array, number: 
 
 
 def as_numbers(value: Any) -> tuple[Array, float]:
-    """Return (x, reported cost) from what a simulator returned; scalars become (1,).
+    """Return (x, reported cost) from what a simulator returned; scalars become (1,), no cost becomes NaN.
+
+    A reported cost of NaN becomes -inf, which is as impossible: NaN means that none was reported.
 
     Example:
         >>> as_numbers([1, 2])[0].tolist(), as_numbers(Output(x=3.0, cost=2.0))
@@ -120,7 +123,7 @@ def as_numbers(value: Any) -> tuple[Array, float]:
     """
     reported = float("nan")
     if isinstance(value, Output):
-        reported = float("nan") if value.cost is None else float(value.cost)
+        reported = float("nan") if value.cost is None else _as_cost(value.cost)
         value = value.x
     if value is None or isinstance(value, dict | str | bytes):
         kind = "None" if value is None else f"a {type(value).__name__}"
@@ -143,6 +146,16 @@ def as_numbers(value: Any) -> tuple[Array, float]:
             f"simulator returned no numbers (shape {x.shape})", code="bad-output", fix="return at least one"
         )
     return np.atleast_1d(x), reported
+
+
+def _as_cost(cost: Any) -> float:
+    try:
+        number = float(cost)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise SimulatorError(
+            f"the reported cost is not a number: {error}", code="bad-output", fix="th.Output(x, cost=1.5)"
+        ) from None
+    return -math.inf if math.isnan(number) else number
 
 
 def pack(simulator: Any, *, everything: bool = False) -> bytes:

@@ -67,7 +67,9 @@ class RunPool:
         parts = [self.runs, sims] if len(self) else [sims]
         columns = {c: np.concatenate([getattr(part, c) for part in parts]) for c in ("theta", "x", "cost", "status")}
         self.runs = replace(parts[0], **columns, index=None, log_weights=None, proposal=None)
-        self.spent = Spent(self.spent.cost + float(np.nansum(sims.cost)), len(self.runs))
+        known, charged = np.isfinite(self.runs.cost), self.runs.status == "bad-cost"
+        total = float(self.runs.cost[known].sum())  # an impossible cost counts as the mean of the others
+        self.spent = Spent(total * (1 + (charged & ~known).sum() / max(known.sum(), 1)), len(self.runs))
         if self.proposals and proposal is self.proposals[-1]:
             self.counts[-1] += len(sims)
         else:

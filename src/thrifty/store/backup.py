@@ -26,7 +26,7 @@ _COLUMNS = {"meta": "key, value", "parts": "id, kind, recipe", "blocks": "id, pa
 def write_backup(db: sqlite3.Connection, folder: Path) -> None:
     """Write the copy in one atomic step."""
     tables = {name: db.execute(f"SELECT {columns}, sum FROM {name}").fetchall() for name, columns in _COLUMNS.items()}
-    tables["meta"] = [row for row in tables["meta"] if row[0] != "figures"]  # sums that can be computed again
+    tables["meta"] = [row for row in tables["meta"] if row[0] != "sums"]  # sums that can be computed again
     path = folder / BACKUP_NAME
     temporary = path.with_suffix(".tmp")
     try:

@@ -46,7 +46,7 @@ from thrifty.store.validate import BLOCK_COLUMNS, Block, Part, parse_blocks, par
 from thrifty.types import Array
 from thrifty.version import __version__
 
-FIGURES = "figures"  # key of sums over all runs, kept for `status`: no setting, and in no backup
+FIGURES = "sums"  # key of sums over all runs, kept for `status`: no setting, and in no backup
 _PENDING = "FROM plan p WHERE NOT EXISTS (SELECT 1 FROM runs r WHERE r.idx = p.idx)"
 NARROW = ("idx", "status", "shape", "wall", "cpu", "reported", "time_limit", "policy")  # of a run, without its output
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from thrifty.store.store import Store
+from thrifty.types import CHARGED_STATUSES
 
 
 def sum_runs(store: Store, through: float | None = None) -> dict[str, float | None]:
@@ -48,3 +49,12 @@ def find_timeouts(store: Store, seconds: float) -> list[int]:
 def has_limits(store: Store) -> bool:
     """Return whether any run was made under a time limit."""
     return bool(store.query("SELECT EXISTS (SELECT 1 FROM runs WHERE policy IS NOT NULL)")[0][0])
+
+
+def has_unpriced(store: Store) -> bool:
+    """Return whether a run gave a result and reported no possible cost: it is charged as predicted."""
+    charged = ", ".join(f"'{status}'" for status in CHARGED_STATUSES)
+    possible = "reported IS NOT NULL AND reported >= 0 AND reported < 9e999"
+    return bool(
+        store.query(f"SELECT EXISTS (SELECT 1 FROM runs WHERE status IN ({charged}) AND NOT ({possible}))")[0][0]
+    )

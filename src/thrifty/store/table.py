@@ -92,8 +92,10 @@ class Table:
         return self.done & (self.status != "ok")
 
     def cost(self, kind: CostKind) -> Array:
-        """Measured cost (n,)."""
-        return {"cpu": self.cpu, "wall": self.wall, "reported": self.reported}[kind]
+        """Measured cost (n,); NaN where a run reported none, or one that is impossible."""
+        if kind == "reported":  # folders made before such runs failed may hold negative and infinite ones
+            return np.where((self.reported >= 0) & (self.reported < np.inf), self.reported, np.nan)
+        return {"cpu": self.cpu, "wall": self.wall}[kind]
 
     def select(self, rows: slice | npt.NDArray[np.bool_]) -> Table:
         """Only these rows."""

@@ -135,6 +135,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "deterministic": lambda value: isinstance(value, bool),
     "notes": _is_texts,
     "plans": lambda value: isinstance(value, dict) and all(_is_count(part) for part in value.values()),
+    "figures": lambda value: isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()),
     "cost_model": lambda value: isinstance(value, dict),
     "generations": _is_count,
 }

@@ -14,7 +14,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -205,6 +205,7 @@ def infer(
     seed: int = 0,
     workers: int = 2,
     cost: Literal["cpu", "wall", "reported"] = "cpu",
+    depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit.
 
@@ -220,6 +221,7 @@ def infer(
         seed: Seed of every draw, run and network.
         workers: Local worker processes.
         cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
+        depends_on: Data files that the simulator reads, as for `th.Campaign`.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -243,7 +245,7 @@ def infer(
     check_count(n, "infer")
     method = _as_method(method, prior)
     place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
-    campaign = Campaign(place, simulator, prior, seed=seed, cost=cost)
+    campaign = Campaign(place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if hasattr(method, "run"):  # a sequential method chooses its own runs

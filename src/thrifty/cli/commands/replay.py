@@ -60,7 +60,9 @@ def replay(
 
 def _explain_difference(place: Path, settings: Settings, simulator: Any) -> str:
     """Say why the same index may give other numbers than before, most likely first."""
-    from thrifty.campaign.fingerprint import differences, fingerprint
+    from thrifty.campaign.fingerprint import fingerprint
+    from thrifty.campaign.settings import differences
+    from thrifty.cli.project import list_files
     from thrifty.store.store import Store
 
     with closing(Store.open(place, readonly=True)) as store:
@@ -69,7 +71,8 @@ def _explain_difference(place: Path, settings: Settings, simulator: Any) -> str:
     reasons = [
         f"{key} was {stored[key]}, thrifty.toml says {value}" for key, value in now.items() if stored[key] != value
     ]
-    if changed := differences(stored["simulator"], fingerprint(simulator)):
+    files = [path.absolute() for path in list_files(settings) if path.exists()]
+    if changed := differences(stored["simulator"], fingerprint(simulator, files)):
         reasons.append(f"the simulator changed since: {'; '.join(changed[:5])}")
     if not reasons and not stored.get("deterministic", True):
         reasons = ["the simulator ignores its seed: one index gave two answers before"]

@@ -75,13 +75,13 @@ def _commit(session: Session, *, add_penalty: bool) -> None:
 
 def _check_same_penalty(session: Session) -> None:
     """Reject another penalty, which would add n runs of its own to the pool, before they are paid for."""
-    from thrifty.campaign.planner import request_key
+    from thrifty.campaign.requests import request_key
 
     with session.campaign.session.reading() as opened:
         known = opened.settings.plans
         planned = sum(block.admitted for block in opened.store.blocks() if block.mode != "pilot")
     asked = session.settings.plan_arguments()
-    if not planned or request_key(asked["penalty"], asked["mixture"], None) in known:
+    if not planned or request_key(asked["penalty"], asked["mixture"]) in known:
         return
     more = f"{asked['n']:,} more runs" if asked["n"] else "runs until the budget is used"
     raise ConfigError(
