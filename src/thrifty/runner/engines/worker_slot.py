@@ -101,6 +101,18 @@ def start_forkserver() -> None:
             del os.environ[name]
 
 
+def _forget_forkserver() -> None:
+    """Let a forked child start a fork server of its own: it cannot wait for the one of its parent."""
+    server = forkserver._forkserver  # type: ignore[attr-defined]
+    if server._forkserver_alive_fd is not None:
+        with contextlib.suppress(OSError):
+            os.close(server._forkserver_alive_fd)
+        server.__init__()
+
+
+os.register_at_fork(after_in_child=_forget_forkserver)
+
+
 @dataclass(frozen=True)
 class Bundle:
     """Tasks that a worker has, by number."""
