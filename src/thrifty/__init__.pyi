@@ -68,6 +68,8 @@ from thrifty.priors import (
 from thrifty.proposals import CostAware as CostAware, Mixture as Mixture, Pool as Pool
 from thrifty.runner.command import Command as Command
 from thrifty.runner.engines.dask import Dask as Dask
+from thrifty.runner.engines.executors import RayExecutor as RayExecutor, SubmititExecutor as SubmititExecutor
+from thrifty.runner.engines.futures import Futures as Futures
 from thrifty.runner.engines.inline import Inline as Inline
 from thrifty.runner.engines.processes import Processes as Processes
 from thrifty.sequential.smc_abc import SMCABC as SMCABC

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import inspect
 import queue
-import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from thrifty.errors import CampaignError
 from thrifty.runner.engines.dask_connection import connect, read_target, start_cluster
-from thrifty.runner.engines.remote import Parcel, explain_worker_error, run_remote, stop_remote
+from thrifty.runner.engines.remote import Parcel, call_within, explain_worker_error, run_remote, stop_remote
 from thrifty.runner.task import Job, Report, Task
 
 PATIENCE_SECONDS = 10.0  # without scheduler, or without workers after one was seen, before giving up
@@ -121,11 +119,11 @@ class Dask:
             self._running = {}
             if client.status == "running":
                 for call in (lambda: client.cancel(futures, force=True), lambda: client.run(stop_remote, token)):
-                    _call_within(CALL_SECONDS, call)
+                    call_within(CALL_SECONDS, call)
             if client is not self._target.client:
-                _call_within(CALL_SECONDS, client.close)
+                call_within(CALL_SECONDS, client.close)
         if self._cluster is not None:
-            _call_within(CLOSE_SECONDS, self._cluster.close)
+            call_within(CLOSE_SECONDS, self._cluster.close)
             self._cluster = None
 
     def _make_report(self, tasks: Sequence[Task], future: Any) -> Report:
@@ -167,15 +165,3 @@ class Dask:
 
 def _accepts_n_workers(client: Any) -> bool:
     return "n_workers" in inspect.signature(client.scheduler_info).parameters
-
-
-def _call_within(seconds: float, call: Any) -> None:
-    """Call something that may hang when the other side is gone; wait for at most `seconds`."""
-
-    def quietly() -> None:
-        with contextlib.suppress(Exception):  # the other side may be gone: nothing is lost, runs are recorded here
-            call()
-
-    thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
-    thread.join(seconds)

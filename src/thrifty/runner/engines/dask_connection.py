@@ -69,7 +69,7 @@ def read_target(where: Any, *, security: Any, dashboard: bool | str, patience: f
     if hasattr(where, "scheduler_address"):
         return Target(_read_address(where), cluster=where)
     raise ConfigError(
-        f"th.Dask({where!r:.80}): expected the address of a scheduler, a Client, a cluster object or a number of workers",
+        f"th.Dask({where!r:.80}): expected a scheduler's address, a Client, a cluster object or a number of workers",
         code="bad-setting",
     )
 

@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -32,6 +32,7 @@ from thrifty.version import __version__
 
 IDLE_SECONDS = 60.0  # before a worker process without a bundle ends; a new one takes a third of a second
 WATCH_SECONDS = 0.25  # between looks at the driver's file
+STOP_SECONDS = 5.0  # for the thread of a bundle to notice that it must stop
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 
 
@@ -114,9 +115,9 @@ def check_worker(versions: dict[str, str]) -> None:
             why="with other versions a run may give other numbers",
             fix="install the driver's versions in the workers' environment",
         )
-    if threading.current_thread() is threading.main_thread():  # of a worker: the driver has a handler of its own
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # the driver's is its own
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _refuse_missing_module(text: str) -> None:
@@ -129,7 +130,7 @@ def _refuse_missing_module(text: str) -> None:
 def missing_module_error(module: str, host: str = "") -> CampaignError:
     """Make the error for a module that a worker does not have."""
     where = f"the worker on {host}" if host else "a worker"
-    if module.split(".")[0] == "thrifty":
+    if module.split(".", maxsplit=1)[0] == "thrifty":
         return CampaignError(
             f"{where} has no thrifty",
             code="worker-environment",
@@ -161,58 +162,77 @@ def stop_remote(token: str) -> None:
         worker.stop()
 
 
+def call_within(seconds: float, call: Callable[[], object]) -> None:
+    """Call something that may hang when the other side is gone; wait for at most `seconds`."""
+
+    def quietly() -> None:
+        with contextlib.suppress(Exception):  # the other side may be gone: nothing is lost, runs are recorded here
+            call()
+
+    thread = threading.Thread(target=quietly, daemon=True)
+    thread.start()
+    thread.join(seconds)
+
+
 class _RemoteWorker:
-    """The worker process of one thread of a cluster's worker."""
+    """The worker process of one thread of a cluster's worker.
+
+    Only who holds the lock touches the process: the thread of the bundle while one runs, else who ends it.
+    """
 
     def __init__(self, parcel: Parcel) -> None:
         self.parcel = parcel
-        self._lock = threading.Lock()  # held while a bundle runs
+        self._lock, self._must_stop = threading.Lock(), False
         self._engine: Processes | None = None
 
     def run(self, tasks: Sequence[Task]) -> Report:
         """Run a bundle; it is lost if the driver stops meanwhile."""
         with self._lock:
-            engine = self._engine
-            if engine is None or engine.stopped:
-                engine = self._start()
+            engine = self._engine or self._start()
             engine.submit(tasks)
-            while not (reports := engine.wait(1.0)):
-                if engine.stopped:
+            while not (reports := engine.wait(WATCH_SECONDS)):
+                if self._must_stop:
+                    self._end()
                     return Report(tasks, (), "lost", None, "the driver stopped")
             self._used_at = time.monotonic()
             return reports[0]
 
+    def stop(self) -> None:
+        """End the worker process; a bundle under way is lost."""
+        self._must_stop = True
+        if self._lock.acquire(timeout=STOP_SECONDS):
+            try:
+                self._end()
+            finally:
+                self._lock.release()
+
     def _start(self) -> Processes:
         # clusters start their workers as daemons, which may not have children; ours end when their driver ends
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-        engine = Processes(1)
+        engine = self._engine = Processes(1)
         with _here.lock:  # threads of one worker: the environment is changed while the fork server starts
             engine.start_packed(self.parcel.payload, self.parcel.name)
             _here.workers.append(self)
-        self._engine, self._used_at = engine, time.monotonic()
+        self._must_stop, self._used_at = False, time.monotonic()
         threading.Thread(target=self._watch, args=(engine,), daemon=True).start()
         return engine
+
+    def _end(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is not None:
+            engine.stop()
+            with _here.lock:
+                _here.workers.remove(self)
 
     def _watch(self, engine: Processes) -> None:
         """End the process when the driver is gone, where its file can be seen, or when nothing came for long."""
         is_seen = bool(self.parcel.driver_file) and os.path.exists(self.parcel.driver_file)
-        while not engine.stopped:
+        while self._engine is engine:
             time.sleep(WATCH_SECONDS)
             if is_seen and not os.path.exists(self.parcel.driver_file):
                 self.stop()
-            elif time.monotonic() - self._used_at > IDLE_SECONDS and self._lock.acquire(blocking=False):
-                try:
-                    self.stop()
-                finally:
-                    self._lock.release()
-
-    def stop(self) -> None:
-        """End the worker process; a bundle under way is lost."""
-        if self._engine is not None:
-            self._engine.stop()
-        with _here.lock:
-            if self in _here.workers:
-                _here.workers.remove(self)
+            elif not self._lock.locked() and time.monotonic() - self._used_at > IDLE_SECONDS:
+                self.stop()
 
 
 class _Here:
