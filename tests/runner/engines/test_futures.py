@@ -143,7 +143,7 @@ class Foreign(Executor):
         return future
 
 
-class WorkerLost(Exception):
+class WorkerLost(Exception):  # noqa: N818 - the name in Parsl
     pass
 
 
@@ -209,7 +209,7 @@ class Unloadable:
 
 @pytest.mark.parametrize("executor", [None, 2, "processes", Future()])
 def test_what_is_no_executor(executor):
-    with pytest.raises(ConfigError, match="expected a concurrent.futures.Executor"):
+    with pytest.raises(ConfigError, match=r"expected a concurrent\.futures\.Executor"):
         th.Futures(executor)
 
 

@@ -12,12 +12,12 @@ import concurrent.futures
 import inspect
 import queue
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from thrifty.errors import CampaignError
 from thrifty.runner.engines.dask_connection import connect, read_target, start_cluster
-from thrifty.runner.engines.remote import Parcel, call_within, explain_worker_error, run_remote, stop_remote
+from thrifty.runner.engines.remote import Parcel, call_within, explain_worker_error, stop_remote
 from thrifty.runner.task import Job, Report, Task
 
 PATIENCE_SECONDS = 10.0  # without scheduler, or without workers after one was seen, before giving up
@@ -89,7 +89,7 @@ class Dask:
         if self._client.status in ("closed", "closing"):
             raise self._cluster_gone_error("scheduler")
         key = f"thrifty-{self._parcel.token}-{number}"
-        future = self._client.submit(run_remote, *self._parcel.arguments(tasks), key=key, pure=False)
+        future = self._client.submit(make_call(), *self._parcel.arguments(tasks), key=key, pure=False)
         self._running[number] = (tasks, future)
         future.add_done_callback(lambda done: self._events.put((number, done)))
 
@@ -161,6 +161,21 @@ class Dask:
             why="runs recorded so far are safe",
             fix="start the cluster again and call run() again; th.Dask(..., patience=600) waits longer",
         )
+
+
+def make_call() -> Callable[[bytes, dict[str, str]], Report]:
+    """Return `run_remote` as a function that Dask sends by value.
+
+    A Dask worker without thrifty ends when it unpacks a function of thrifty, and a scheduler without it refuses all;
+    this one fails in its call, and its error comes back.
+    """
+
+    def call(packed: bytes, versions: dict[str, str]) -> Report:
+        from thrifty.runner.engines.remote import run_remote
+
+        return run_remote(packed, versions)
+
+    return call
 
 
 def _accepts_n_workers(client: Any) -> bool:
