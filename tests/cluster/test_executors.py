@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
+import time
+import uuid
 from pathlib import Path
 
+import psutil
 import pytest
 import scenario
+from test_kills import recorded
 
 import thrifty as th
 
@@ -77,12 +82,24 @@ def open_ray(tmp_path):
     ray.init(
         num_cpus=2, include_dashboard=False, _node_ip_address="127.0.0.1", log_to_driver=False,
         object_store_memory=100 * 2**20, configure_logging=False,
-        runtime_env={"env_vars": {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}},
+        runtime_env={"env_vars": {name: os.environ.get(name, "") for name in ("PYTHONPATH", "THRIFTY_TEST")}},
     )  # fmt: skip
     try:
         yield th.Futures(th.RayExecutor(), bundle_seconds=0.1)
     finally:
         ray.shutdown()
+
+
+def find_executor_worker(mark):
+    """The worker of an executor that runs a bundle now: the parent of the small process that cleans up after it.
+
+    Only processes that inherited the mark of this very test are looked at.
+    """
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("THRIFTY_TEST") == mark and "process_tree" in " ".join(process.cmdline()):
+                return process.parent()
+    return None
 
 
 OPEN = [open_loky, open_executorlib, open_parsl, open_client_executor, open_submitit, open_ray]
@@ -94,4 +111,34 @@ def test_the_table_of_a_local_run(open_engine, copied, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # Parsl starts its own programs
     with open_engine(tmp_path) as engine:
         scenario.campaign(folder).run(engine=engine, progress="quiet")
+    assert scenario.final_hash(folder) == expected
+
+
+@pytest.mark.parametrize(
+    "open_engine",
+    [open_executorlib, open_parsl, open_submitit, open_ray],
+    ids=lambda f: f.__name__.removeprefix("open_"),
+)
+def test_a_killed_worker(open_engine, copied, tmp_path, monkeypatch):
+    """The bundle under way runs again, and no run is recorded as crashed."""
+    folder, expected = copied
+    mark, killed = uuid.uuid4().hex, []
+    for name, value in {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "SCENARIO_DELAY": "0.05",
+                        "THRIFTY_TEST": mark}.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+
+    def kill():
+        until = time.monotonic() + 60
+        while (len(recorded(folder)) < 40 or not killed) and time.monotonic() < until:
+            time.sleep(0.05)
+            if len(recorded(folder)) >= 40 and (worker := find_executor_worker(mark)) is not None:
+                worker.kill()
+                killed.append(worker.pid)
+
+    thread = threading.Thread(target=kill)
+    with open_engine(tmp_path) as engine:
+        thread.start()
+        scenario.campaign(folder).run(engine=engine, progress="quiet")
+        thread.join()
+    assert killed and killed[0] != os.getpid(), "no worker was killed"
     assert scenario.final_hash(folder) == expected

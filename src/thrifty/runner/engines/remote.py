@@ -229,9 +229,9 @@ class _RemoteWorker:
         is_seen = bool(self.parcel.driver_file) and os.path.exists(self.parcel.driver_file)
         while self._engine is engine:
             time.sleep(WATCH_SECONDS)
-            if is_seen and not os.path.exists(self.parcel.driver_file):
-                self.stop()
-            elif not self._lock.locked() and time.monotonic() - self._used_at > IDLE_SECONDS:
+            is_gone = is_seen and not os.path.exists(self.parcel.driver_file)
+            is_idle = not self._lock.locked() and time.monotonic() - self._used_at > IDLE_SECONDS
+            if is_gone or is_idle:
                 self.stop()
 
 
