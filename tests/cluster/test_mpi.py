@@ -26,7 +26,7 @@ def mpiexec():
         pytest.skip("mpiexec is not installed (apt-get install openmpi-bin libopenmpi-dev)")
     allow = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_btl": "self,vader,tcp",
              "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_tcp_if_include": "lo",
-             "OMPI_MCA_oob_tcp_if_include": "lo", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # fmt: skip
+             "OMPI_MCA_oob_tcp_if_include": "lo"}  # fmt: skip
     return ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py.futures"], {**os.environ, **allow}
 
 

@@ -63,15 +63,19 @@ def read_target(where: Any, *, security: Any, dashboard: bool | str, patience: f
             _check_certificates(where, security or distributed.Security())
         return Target(where, address=where, security=security)
     if isinstance(where, distributed.Client):
-        if where.asynchronous:
-            raise ConfigError("th.Dask needs a client with asynchronous=False", code="bad-setting")
-        return Target(_read_address(where.scheduler), client=where)
+        return _read_client(where)
     if hasattr(where, "scheduler_address"):
         return Target(_read_address(where), cluster=where)
     raise ConfigError(
         f"th.Dask({where!r:.80}): expected a scheduler's address, a Client, a cluster object or a number of workers",
         code="bad-setting",
     )
+
+
+def _read_client(client: Any) -> Target:
+    if client.asynchronous:
+        raise ConfigError("th.Dask needs a client with asynchronous=False", code="bad-setting")
+    return Target(_read_address(client.scheduler), client=client)
 
 
 def _import_distributed() -> Any:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from importlib import import_module
 from typing import Any
 
 from thrifty.errors import ConfigError, MissingExtraError
@@ -114,7 +115,7 @@ class RayExecutor(Executor):
 
     def __init__(self, *, num_cpus: float = 1.0, max_workers: int | None = None) -> None:
         try:
-            import ray
+            ray = import_module("ray")
         except ImportError:
             raise MissingExtraError("th.RayExecutor needs ray", code="missing-extra", fix="pip install ray") from None
         if not ray.is_initialized():

@@ -106,7 +106,7 @@ def start_forkserver() -> None:
 
 def _forget_forkserver() -> None:
     """Let a forked child start a fork server of its own: it cannot wait for the one of its parent."""
-    server = forkserver._forkserver  # type: ignore[attr-defined]
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
     if server._forkserver_alive_fd is not None:
         with contextlib.suppress(OSError):
             os.close(server._forkserver_alive_fd)
