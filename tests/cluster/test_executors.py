@@ -16,6 +16,7 @@ import scenario
 from test_kills import recorded
 
 import thrifty as th
+from thrifty.errors import CampaignError
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
@@ -142,3 +143,25 @@ def test_a_killed_worker(open_engine, copied, tmp_path, monkeypatch):
         thread.join()
     assert killed and killed[0] != os.getpid(), "no worker was killed"
     assert scenario.final_hash(folder) == expected
+
+
+def needs_helper(theta):
+    import helper_of_driver
+
+    return helper_of_driver.shift(theta)
+
+
+@pytest.mark.parametrize(
+    "open_engine",
+    [open_executorlib, open_parsl, open_submitit, open_ray],
+    ids=lambda f: f.__name__.removeprefix("open_"),
+)
+def test_a_module_that_workers_lack(open_engine, tmp_path, monkeypatch):
+    """One sentence through every library, which wrap errors in their own ways."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    with (
+        open_engine(tmp_path) as engine,
+        pytest.raises(CampaignError, match="has no module 'helper_of_driver'") as caught,
+    ):
+        th.simulate(needs_helper, [[1.0]], engine=engine, progress="quiet")
+    assert caught.value.code == "worker-environment"

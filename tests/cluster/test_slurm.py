@@ -114,3 +114,16 @@ def test_submitit_jobs_are_cancelled_when_the_campaign_stops(copied, slurm, subm
     scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
     assert scenario.final_hash(folder) == expected
     assert os.environ["SLURM_CONF"]
+
+
+def test_without_accounting_submitit_does_not_tell_that_a_job_died(copied, slurm, submitit_executor, monkeypatch):
+    """As the documentation says: the bundle is waited for; the deadline ends it, and the next call continues."""
+    folder, expected = copied
+    monkeypatch.setenv("SCENARIO_DELAY", "0.2")
+    engine = th.Futures(th.SubmititExecutor(submitit_executor, max_workers=1), bundle_seconds=60)
+    canceller = subprocess.Popen(["sh", "-c", "sleep 6; scancel $(squeue -h -o %A)"])
+    status = scenario.campaign(folder).run(engine=engine, deadline=25.0, progress="quiet")
+    assert canceller.wait() == 0 and status.pending > 0
+    monkeypatch.setenv("SCENARIO_DELAY", "0")
+    scenario.campaign(folder).run(engine=th.Inline(), progress="quiet")
+    assert scenario.final_hash(folder) == expected

@@ -39,7 +39,7 @@ class SubmititExecutor(Executor):
         """Queue a job."""
         if self._stopped:
             raise RuntimeError("cannot schedule new futures after shutdown")
-        future = _JobFuture(self._submitit.submit(fn, *args, **kwargs))
+        future = _JobFuture(self._submitit.submit(_capture, fn, args, kwargs))
         with self._lock:
             self._jobs[future] = future.job
             if self._thread is None:
@@ -72,6 +72,14 @@ class SubmititExecutor(Executor):
             time.sleep(POLL_SECONDS)
 
 
+def _capture(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, BaseException | None]:
+    """Return what a call returned and what it raised: submitit itself would keep only the text of an error."""
+    try:
+        return fn(*args, **kwargs), None
+    except BaseException as problem:
+        return None, problem
+
+
 class _JobFuture(Future[Any]):
     """A future that cancels its batch job."""
 
@@ -92,7 +100,7 @@ def _finish(future: Future[Any], job: Any) -> bool:
     try:
         if not job.done():
             return False
-        result, problem = job.result(), None
+        result, problem = job.result()
     except BaseException as error:
         result, problem = None, error
     with contextlib.suppress(Exception):  # cancelled in this instant

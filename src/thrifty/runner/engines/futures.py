@@ -105,10 +105,11 @@ class Futures:
 
     def start(self, job: Job) -> None:
         """Pack the simulator by value; make the executor if a function was given."""
-        self._parcel = Parcel.of(job, watched=True)
+        parcel = Parcel.of(job)
         self._running, self._losses, self._executor = {}, 0, self._make_executor()
         self._suspects.clear()
         self._slots = self._wanted_slots or find_slots(self._executor)
+        self._parcel = parcel.with_driver_file()
 
     def submit(self, tasks: Sequence[Task]) -> None:
         """Send a bundle."""
@@ -183,10 +184,10 @@ class Futures:
     def _judge(self, sent: _Sent, problem: BaseException) -> Report:
         """Tell a dead worker and a lost connection from what cannot be helped by another attempt, which is raised."""
         detail = f"{type(problem).__name__}: {problem}"
-        if type(problem).__name__ in DEATHS:
-            return Report(sent.tasks, (), "died", None, detail, elapsed=time.monotonic() - sent.since, outside=True)
         if explained := explain_worker_error(problem):
             raise explained from None
+        if type(problem).__name__ in DEATHS:
+            return Report(sent.tasks, (), "died", None, detail, elapsed=time.monotonic() - sent.since, outside=True)
         if isinstance(problem, OSError | EOFError | TimeoutError | KeyboardInterrupt):
             return Report(sent.tasks, (), "lost", None, detail)
         raise CampaignError(

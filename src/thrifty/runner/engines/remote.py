@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -59,14 +59,15 @@ class Parcel:
     driver_file: str = ""
 
     @classmethod
-    def of(cls, job: Job, *, watched: bool = False) -> Parcel:
-        """Pack a job; with `watched`, workers that see this machine's files notice when the driver stops."""
-        payload = pack(job, everything=True)
-        driver_file = ""
-        if watched:
-            handle, driver_file = tempfile.mkstemp(prefix="thrifty-driver-")
-            os.close(handle)
-        return cls(payload, get_name(job.simulator), driver_file=driver_file)
+    def of(cls, job: Job) -> Parcel:
+        """Pack a job."""
+        return cls(pack(job, everything=True), get_name(job.simulator))
+
+    def with_driver_file(self) -> Parcel:
+        """Let workers that see this machine's files notice when the driver stops; `close` removes the file."""
+        handle, path = tempfile.mkstemp(prefix="thrifty-driver-")
+        os.close(handle)
+        return replace(self, driver_file=path)
 
     def arguments(self, tasks: Sequence[Task]) -> tuple[bytes, dict[str, str]]:
         """Return the arguments of `run_remote` for a bundle; packed, so that versions are compared first."""
@@ -147,11 +148,9 @@ def explain_worker_error(problem: BaseException) -> ThriftyError | None:
     """Return our error for what went wrong on a worker, where it is about the worker's environment; else None."""
     if isinstance(problem, ThriftyError):
         return problem
-    cause: BaseException | None = problem
-    while cause is not None:
-        if isinstance(cause, ModuleNotFoundError) and cause.name:
-            return missing_module_error(cause.name)
-        cause = cause.__cause__ or cause.__context__
+    for each in (problem, problem.__cause__):
+        if isinstance(each, ModuleNotFoundError) and each.name:
+            return missing_module_error(each.name)
     found = _MISSING_MODULE.search(f"{type(problem).__name__}: {problem}")
     return missing_module_error(found[1]) if found else None
 
