@@ -54,7 +54,7 @@ def open_parsl(tmp_path):
         label="htex", address="127.0.0.1", loopback_address="127.0.0.1", max_workers_per_node=2,
         provider=LocalProvider(init_blocks=1, max_blocks=1),
     )  # fmt: skip
-    config = Config(executors=[workers], run_dir=str(tmp_path / "parsl"), usage_tracking=0)
+    config = Config(executors=[workers], run_dir=str(tmp_path / "parsl"), usage_tracking=0, initialize_logging=False)
     with ParslPoolExecutor(config=config) as executor:
         yield th.Futures(executor, slots=2, bundle_seconds=0.1)
 

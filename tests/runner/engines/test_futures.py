@@ -19,7 +19,7 @@ from thrifty.errors import CampaignError, ConfigError, SimulatorError
 from thrifty.runner import retries
 from thrifty.runner.engines import futures, remote
 from thrifty.runner.engines.futures import Futures, find_slots
-from thrifty.runner.task import Job, Task
+from thrifty.runner.task import Job, Report, Task
 
 QUIET = {"progress": "quiet"}
 MAKERS = {
@@ -90,17 +90,29 @@ def kill_executor_worker():
 
 def killing(theta, rng):
     if theta[0] > 0.9:
+        time.sleep(0.2)
         kill_executor_worker()
+    time.sleep(2.0 if theta[0] < 0.1 else 0.0)  # long enough to be under way when an executor breaks
     return rng.random()
 
 
+def blame_all(engine, problem):
+    """A mutant: every run under way is blamed for the broken executor."""
+    lost, engine._running = list(engine._running.values()), {}
+    engine._executor = engine._make_executor()
+    return [Report(sent.tasks, (), "died", None, str(problem), outside=True) for sent in lost]
+
+
 @pytest.mark.filterwarnings("ignore:.*runs failed.*:thrifty.errors.ThriftyWarning")
-def test_a_run_that_breaks_executors_is_blamed_alone(monkeypatch):
+@pytest.mark.parametrize("mutant", [False, True])
+def test_a_run_that_breaks_executors_is_blamed_alone(monkeypatch, mutant):
     """The others under way with it are repeated, never blamed."""
     monkeypatch.setattr(retries, "MAX_KILLS", 3)
-    theta = np.array([[0.5], [0.95], [0.2], [0.3], [0.6]])
+    if mutant:
+        monkeypatch.setattr(Futures, "_replace_executor", blame_all)
+    theta = np.array([[0.05], [0.95], [0.2], [0.3], [0.6]])
     sims = th.simulate(killing, theta, seed=3, engine=th.Futures(MAKERS["fork"]), **QUIET)
-    assert sims.status.tolist() == ["ok", "crashed", "ok", "ok", "ok"]
+    assert (sims.status.tolist() == ["ok", "crashed", "ok", "ok", "ok"]) is not mutant
 
 
 def test_a_broken_executor_stops_with_one_sentence():

@@ -208,11 +208,11 @@ class _RemoteWorker:
     def _start(self) -> Processes:
         # clusters start their workers as daemons, which may not have children; ours end when their driver ends
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-        engine = self._engine = Processes(1)
+        engine = Processes(1)
         with _here.lock:  # threads of one worker: the environment is changed while the fork server starts
             engine.start_packed(self.parcel.payload, self.parcel.name)
             _here.workers.append(self)
-        self._must_stop, self._used_at = False, time.monotonic()
+        self._engine, self._must_stop, self._used_at = engine, False, time.monotonic()
         threading.Thread(target=self._watch, args=(engine,), daemon=True).start()
         return engine
 
