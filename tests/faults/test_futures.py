@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -36,6 +37,11 @@ with ProcessPoolExecutor(2) as executor:
 """
 
 
+def make_pool(n):
+    """Fresh workers: other tests may have left threads here, which make a fork unsafe."""
+    return ProcessPoolExecutor(n, mp_context=multiprocessing.get_context("forkserver"))
+
+
 def wait_until(folder, runs):
     until = time.monotonic() + 60
     while len(recorded(folder)) < runs and time.monotonic() < until:
@@ -47,7 +53,7 @@ def kill_one(folder, runs, find):
     os.kill(next(iter(find()._processes)), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("make", [ProcessPoolExecutor, loky.ProcessPoolExecutor])
+@pytest.mark.parametrize("make", [make_pool, loky.ProcessPoolExecutor])
 def test_a_broken_executor_stops_cleanly_and_resumes(copied, monkeypatch, make):
     monkeypatch.setenv("SCENARIO_DELAY", "0.03")
     folder, expected = copied
@@ -69,11 +75,14 @@ def test_an_executor_that_was_made_is_replaced(copied, monkeypatch):
     made = []
 
     def make():
-        made.append(ProcessPoolExecutor(2))
+        made.append(make_pool(2))
         return made[-1]
 
     def kill_twice():
-        for runs in (40, 80):
+        for pools, runs in ((1, 40), (2, 80)):
+            until = time.monotonic() + 60
+            while (len(made) < pools or not made[-1]._processes) and time.monotonic() < until:
+                time.sleep(0.02)
             kill_one(folder, runs, lambda: made[-1])
 
     thread = threading.Thread(target=kill_twice)
