@@ -70,6 +70,8 @@ from thrifty.proposals import CostAware as CostAware, Mixture as Mixture, Pool a
 from thrifty.proposals.draws import Draws as Draws
 from thrifty.runner.command import Command as Command
 from thrifty.runner.engines.dask import Dask as Dask
+from thrifty.runner.engines.executors import RayExecutor as RayExecutor, SubmititExecutor as SubmititExecutor
+from thrifty.runner.engines.futures import Futures as Futures
 from thrifty.runner.engines.inline import Inline as Inline
 from thrifty.runner.engines.processes import Processes as Processes
 from thrifty.sequential.smc_abc import SMCABC as SMCABC

@@ -37,7 +37,7 @@ ARROW: dict[str, set[str]] = {
     "tradeoff": _DRAWS,
     "prior_recovery": _DRAWS,
     "models": _BASE | {"priors", "proposals", "tables"},
-    "runner": _BASE | {"weights"},
+    "runner": _BASE | {"weights", "version"},
     "store": _BASE | {"runner", "version"},
     "campaign": _DRAWS | _FOLDER,
     "inference": _DRAWS | {"metrics", "version"},

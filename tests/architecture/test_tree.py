@@ -89,7 +89,7 @@ def test_one_name_one_module():
 
 def test_tests_mirror_the_tree():
     """Every folder of tests has the name of a folder of the source, or is one of the few that cross all of it."""
-    crossing = {"architecture", "golden", "faults", "statistics", "studies", "docs"}
+    crossing = {"architecture", "golden", "faults", "cluster", "statistics", "studies", "docs"}
     source = {str(path.parent.relative_to(SOURCE)) for path in SOURCE.rglob("__init__.py")}
     for path in (ROOT / "tests").rglob("test_*.py"):
         folder = path.parent.relative_to(ROOT / "tests")

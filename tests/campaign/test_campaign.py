@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -113,7 +114,9 @@ def test_later_plans_add_components_and_never_rewrite(tmp_path, cost):
 
 def test_the_same_table_for_any_engine(tmp_path, cost):
     hashes = set()
-    for i, how in enumerate([QUIET, {"workers": 1, "progress": "quiet"}, {"workers": 3, "progress": "quiet"}]):
+    executor = th.Futures(lambda: ThreadPoolExecutor(2))
+    ways = [{"workers": 1}, {"workers": 3}, {"engine": executor}]
+    for i, how in enumerate([QUIET, *({**way, "progress": "quiet"} for way in ways)]):
         c = make(tmp_path / str(i))
         c.pilot(20, **how)
         c.plan(n=60, cost=cost)

@@ -107,7 +107,8 @@ def test_data_files_of_a_simulator(tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("1,2")
     (tmp_path / "thrifty.toml").write_text(
         '[simulator]\npython = "model.py:simulate"\ndepends_on = ["table.csv"]\n'
-        '[prior]\nbeta = { family = "uniform", low = 0.0, high = 1.0 }\n[plan]\nn = 20\npilot = 12\n[run]\nengine = "inline"\n'
+        '[prior]\nbeta = { family = "uniform", low = 0.0, high = 1.0 }\n[plan]\nn = 20\npilot = 12\n'
+        '[run]\nengine = "inline"\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))
 

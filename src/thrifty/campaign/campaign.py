@@ -243,7 +243,7 @@ class Campaign:
 
         Args:
             workers: Local worker processes.
-            engine: `th.Dask(...)`, `th.Processes(n)` or `th.Inline()` instead.
+            engine: `th.Dask(...)`, `th.Futures(...)`, `th.Processes(n)` or `th.Inline()` instead.
             time_limit: Wall seconds per run; needs `on_timeout`.
             on_timeout: "lazy", "extend", "restrict", "weight" or "stop".
             deadline: Hard wall-time limit of this call ("40 min"): nothing starts that would probably not end

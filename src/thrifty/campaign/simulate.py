@@ -79,7 +79,7 @@ def simulate(
         seed: Seed of all noise.
         time_limit: Wall seconds per run; needs `on_timeout`.
         on_timeout: "lazy", "extend", "restrict", "weight" or "stop"; see `thrifty.runner.time_limits`.
-        engine: `th.Inline()`, `th.Processes(n)` or `th.Dask(...)` instead of `workers`.
+        engine: `th.Inline()`, `th.Processes(n)`, `th.Dask(...)` or `th.Futures(...)` instead of `workers`.
         cost: What `Simulations.cost` holds: CPU seconds, wall seconds, or, asked for by "reported", the cost of
             `th.Output`. One rule for all simulators: a cost that is reported and not asked for is left out here (a
             campaign keeps all three in its folder), since a unit must not change with what a run returns.

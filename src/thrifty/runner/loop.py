@@ -121,7 +121,7 @@ class Loop:
         self._retries = Retries(self.schedule, self.limit)
         self._statuses: Counter[str] = Counter()
         self._free_failures: Counter[str] = Counter()  # failures in a row that took nothing from the budget
-        self._drain_announced = False
+        self._drain_announced = self._wait_announced = False
         self._in_flight = 0.0  # predicted units that were sent and have not come back
         self._priced = Priced()  # runs of this call that came back
 
@@ -150,7 +150,7 @@ class Loop:
 
     def _run(self, interrupts: Interrupts) -> Ending:
         while True:
-            if interrupts.stop:
+            if interrupts.stop or (self._is_waiting_for_workers() and interrupts.drain):
                 return "interrupted"
             if self.gate.must_end(now=self.engine.clock()):
                 return "deadline"
@@ -158,6 +158,14 @@ class Loop:
             if self.engine.free == self.engine.slots:
                 return ending
             self._collect(self.engine.wait(WAIT_SECONDS))
+
+    def _is_waiting_for_workers(self) -> bool:
+        """Whether nothing can run until a cluster has workers; say so once, each time that it begins."""
+        is_waiting = bool(getattr(self.engine, "is_waiting_for_workers", False))  # only engines on clusters have it
+        if is_waiting and not self._wait_announced and self.watcher is not None:
+            self.watcher.say("waiting for workers; Ctrl-C stops, and nothing is lost")
+        self._wait_announced = is_waiting
+        return is_waiting
 
     def _find_stop(self, interrupts: Interrupts) -> Ending | None:
         """Return why nothing more may start, if so; what runs is finished first."""

@@ -125,7 +125,7 @@ class SMCABC:
             cost: Known expected cost; by default learned from the runs.
             seed: Of everything random.
             workers: Local processes.
-            engine: `th.Inline()`, `th.Dask(...)` instead of workers.
+            engine: `th.Inline()`, `th.Dask(...)`, `th.Futures(...)` instead of workers.
         """
         if n is None and budget is None and self.epsilon is None:
             raise ConfigError(

@@ -25,7 +25,9 @@ With Slurm (pip install dask-jobqueue), in a small script that keeps running:
 The simulator is sent to the workers. A program (command = [...]) must be installed there under the same path.
 Only thrifty run writes the run folder: start it on the machine that has the folder. If a worker dies, only its current
 runs are lost; if the scheduler dies, thrifty run continues. The table is the same for any number of workers.
-The scheduler accepts everybody who can reach it: keep it inside your cluster's network."""
+The scheduler accepts everybody who can reach it: keep it inside your cluster's network, or use certificates: start
+scheduler and workers with --tls-ca-file, --tls-cert and --tls-key, set Dask's distributed.comm.tls, use tls:// above.
+Other executors (MPI, executorlib, submitit, Parsl) are engines in Python: campaign.run(engine=th.Futures(executor))."""
 
 
 def worker() -> int:

@@ -1,129 +1,84 @@
-"""Run bundles on dask.distributed: `th.Dask("tcp://scheduler:8786")`, or `th.Dask(4)` for a cluster on this machine.
+"""Run bundles on dask.distributed: `th.Dask("tcp://scheduler:8786")`, or `th.Dask(4)` inside this process.
 
-Bundles of a few seconds are sent, since a Dask task costs milliseconds. On each Dask thread a bundle runs in a worker
-process of its own (`processes.py`): a crash or a time limit ends that process, not the Dask worker, and the same
-`run_one` gives the same numbers. If Dask workers die, Dask moves their bundles; if the scheduler dies, the campaign
-stops cleanly and continues later.
+Bundles of a few seconds are sent, since a Dask task costs milliseconds; on each Dask thread they run as `remote.py`
+says. If Dask workers die, Dask moves their bundles; if the scheduler dies, the campaign stops cleanly and continues
+later. Workers that still wait in a queue are waited for without limit.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
-import hashlib
-import multiprocessing
+import inspect
 import queue
-import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
-
-from thrifty.errors import CampaignError, ConfigError, MissingExtraError
-from thrifty.runner.engines.processes import Processes
-from thrifty.runner.simulator import pack
+from thrifty.errors import CampaignError
+from thrifty.runner.engines.dask_connection import connect, read_target, start_cluster
+from thrifty.runner.engines.remote import Parcel, call_within, explain_worker_error, stop_remote
 from thrifty.runner.task import Job, Report, Task
 
-MAX_ABSENCE_SECONDS = 10.0  # without scheduler or workers before giving up
+PATIENCE_SECONDS = 10.0  # without scheduler, or without workers after one was seen, before giving up
 CALL_SECONDS, CLOSE_SECONDS = 5.0, 10.0  # for calls that hang when the other side is gone
-_local = threading.local()
-_engines: list[Processes] = []
-
-
-def _engine_for(payload: bytes) -> Processes:
-    """Return the worker process of this Dask thread, started for this job."""
-    digest = hashlib.blake2b(payload, digest_size=16).digest()
-    engine: Processes | None = getattr(_local, "engine", None)
-    if engine is None or engine.stopped or _local.digest != digest:
-        if engine is not None:
-            engine.stop()
-        # Dask starts its workers as daemons, which may not have children; ours end when their driver ends
-        multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
-        engine = Processes(1)
-        engine.start(cloudpickle.loads(payload))
-        _local.engine, _local.digest = engine, digest
-        _engines.append(engine)
-    return _local.engine
-
-
-def run_remote(payload: bytes, tasks: Sequence[Task]) -> Report:
-    """Run a bundle on a Dask worker."""
-    engine = _engine_for(payload)
-    engine.submit(tasks)
-    while not (reports := engine.wait(1.0)):
-        if engine.stopped:
-            return Report(tasks, (), "lost")
-    return reports[0]
-
-
-def stop_remote() -> None:
-    """End the worker processes of a Dask worker."""
-    while _engines:
-        _engines.pop().stop()
 
 
 class Dask:
     """An engine on a Dask cluster.
 
     Args:
-        where: Address of a scheduler, or the number of workers of a cluster on this machine (bound to
-            loopback, without dashboard).
+        where: Address of a scheduler, a `Client`, a cluster object (`SLURMCluster`, `LocalCluster`, ...), or a number
+            of workers inside this process: these have no network connection at all. What was passed in stays open.
         bundle_seconds: Intended length of a bundle; two seconds keep Dask's 5 ms below 1 %.
+        patience: Seconds without scheduler, or without any worker after one was seen, before the campaign stops.
+            The first worker is waited for without limit.
+        security: `distributed.Security` with the certificates of an address that begins with tls://.
+        dashboard: Whether workers inside this process have a dashboard on a free port of 127.0.0.1, or its address.
     """
 
     ahead = 0  # Dask's workers could hold more, but bundles of seconds gain nothing and could not be withdrawn
 
-    def __init__(self, where: str | int = 2, *, bundle_seconds: float = 2.0) -> None:
-        if isinstance(where, bool) or not isinstance(where, str | int) or (isinstance(where, int) and where < 1):
-            raise ConfigError(
-                f"th.Dask({where!r}): expected the address of a scheduler, or a number of workers", code="bad-setting"
-            )
-        try:
-            import distributed
-        except ImportError:
-            raise MissingExtraError(
-                "th.Dask needs dask.distributed", code="missing-extra", fix='pip install "thrifty[dask]"'
-            ) from None
-        self._distributed = distributed
-        self.where, self.bundle_seconds = where, bundle_seconds
-        self._cluster: Any = None
+    def __init__(
+        self,
+        where: Any = 2,
+        *,
+        bundle_seconds: float = 2.0,
+        patience: float = PATIENCE_SECONDS,
+        security: Any = None,
+        dashboard: bool | str = False,
+    ) -> None:
+        self.where, self.bundle_seconds, self.patience = where, bundle_seconds, patience
+        self._target = read_target(where, security=security, dashboard=dashboard, patience=patience)
+        self._cluster: Any = None  # one that we started
         self._client: Any = None
         self._events: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
         self._running: dict[int, tuple[Sequence[Task], Any]] = {}
-        self._number, self._slots, self._seen_at = 0, 1, 0.0
+        self._number, self._slots, self._seen_at = 0, 0, 0.0
+        self._has_seen_workers = False
 
     @property
     def slots(self) -> int:
-        """Number of threads of the cluster, which may grow and shrink."""
-        return max(self._slots, len(self._running))
+        """Number of threads of the cluster, which may grow and shrink; one where there is none yet."""
+        return max(self._slots, len(self._running), 1)
 
     @property
     def free(self) -> int:
         """Number of threads without a bundle."""
         return self.slots - len(self._running)
 
+    @property
+    def is_waiting_for_workers(self) -> bool:
+        """Whether nothing runs because no worker is there; what was sent starts with the first one."""
+        return self._slots == 0
+
     def start(self, job: Job) -> None:
         """Connect, or start a cluster; the simulator is packed by value where workers may not have its file."""
-        self._payload = pack(job, everything=True)
-        try:
-            if isinstance(self.where, int):
-                off: Any = None  # no dashboard: nobody asked for a server
-                self._cluster = self._distributed.LocalCluster(
-                    n_workers=self.where,
-                    threads_per_worker=1,
-                    processes=False,  # the runs have processes of their own; scripts need no __main__ guard this way
-                    protocol="tcp://",
-                    host="127.0.0.1",
-                    dashboard_address=off,
-                )
-            target = self._cluster if self._cluster is not None else self.where
-            self._client = self._distributed.Client(target, set_as_default=False, timeout=MAX_ABSENCE_SECONDS)
-        except (OSError, TimeoutError) as error:
-            raise CampaignError(
-                f"no Dask scheduler at {self.where}: {error}", code="no-cluster", fix="start one: dask scheduler"
-            ) from None
+        self._parcel = Parcel.of(job)
+        self._running, self._slots, self._has_seen_workers = {}, 0, False
+        if self._target.workers:
+            self._cluster = start_cluster(self._target)
+        self._client = connect(self._target, self._cluster, seconds=self.patience)
         self._seen_at = time.monotonic()
         self._check_cluster()
 
@@ -133,9 +88,8 @@ class Dask:
         number = self._number
         if self._client.status in ("closed", "closing"):
             raise self._cluster_gone_error("scheduler")
-        future = self._client.submit(
-            run_remote, self._payload, list(tasks), key=f"thrifty-{id(self)}-{number}", pure=False
-        )
+        key = f"thrifty-{self._parcel.token}-{number}"
+        future = self._client.submit(make_call(), *self._parcel.arguments(tasks), key=key, pure=False)
         self._running[number] = (tasks, future)
         future.add_done_callback(lambda done: self._events.put((number, done)))
 
@@ -158,17 +112,18 @@ class Dask:
         return time.monotonic()
 
     def stop(self) -> None:
-        """Cancel what runs, end the worker processes, disconnect; a cluster we started ends."""
+        """Cancel what runs, end the worker processes, disconnect; a cluster or client we started ends."""
         client, self._client = self._client, None
         if client is not None:
-            futures = [future for _, future in self._running.values()]
+            token, futures = self._parcel.token, [future for _, future in self._running.values()]
             self._running = {}
             if client.status == "running":
-                for call in (lambda: client.cancel(futures, force=True), lambda: client.run(stop_remote)):
-                    _call_within(CALL_SECONDS, call)
-            _call_within(CALL_SECONDS, client.close)
+                for call in (lambda: client.cancel(futures, force=True), lambda: client.run(stop_remote, token)):
+                    call_within(CALL_SECONDS, call)
+            if client is not self._target.client:
+                call_within(CALL_SECONDS, client.close)
         if self._cluster is not None:
-            _call_within(CLOSE_SECONDS, self._cluster.close)
+            call_within(CLOSE_SECONDS, self._cluster.close)
             self._cluster = None
 
     def _make_report(self, tasks: Sequence[Task], future: Any) -> Report:
@@ -184,42 +139,44 @@ class Dask:
             return Report(tasks, (), "lost", None, str(future.status))
         if type(problem).__name__ == "KilledWorker":
             return Report(tasks, (), "died", None, "the Dask workers that ran it died")
-        raise problem
+        raise explain_worker_error(problem) or problem
 
     def _check_cluster(self) -> None:
-        """Count threads; give up when scheduler or workers are gone for too long."""
+        """Count threads; give up when the scheduler, or workers that were there, are gone for too long."""
         now, status = time.monotonic(), self._client.status
         if status == "running":
             every = {"n_workers": -1} if _accepts_n_workers(self._client) else {}  # all of them
             info = self._client.scheduler_info(**every)
-            threads = sum(worker["nthreads"] for worker in info["workers"].values())
-            if threads:
-                self._slots, self._seen_at = threads, now
-        if status in ("closed", "closing") or now - self._seen_at > MAX_ABSENCE_SECONDS:
+            self._slots = sum(worker["nthreads"] for worker in info["workers"].values())
+            self._has_seen_workers |= self._slots > 0
+            if self._slots or not self._has_seen_workers:
+                self._seen_at = now
+        if status in ("closed", "closing") or now - self._seen_at > self.patience:
             raise self._cluster_gone_error("workers" if status == "running" else "scheduler")
 
     def _cluster_gone_error(self, missing: str) -> CampaignError:
         return CampaignError(
-            f"the Dask cluster at {self.where} is gone: no {missing}",
+            f"the Dask cluster at {self._target.name} is gone: no {missing} for {self.patience:g} s",
             code="no-cluster",
             why="runs recorded so far are safe",
-            fix="start the cluster again and call run() again",
+            fix="start the cluster again and call run() again; th.Dask(..., patience=600) waits longer",
         )
 
 
+def make_call() -> Callable[[bytes, dict[str, str]], Report]:
+    """Return `run_remote` as a function that Dask sends by value.
+
+    A Dask worker without thrifty ends when it unpacks a function of thrifty, and a scheduler without it refuses all;
+    this one fails in its call, and its error comes back.
+    """
+
+    def call(packed: bytes, versions: dict[str, str]) -> Report:
+        from thrifty.runner.engines.remote import run_remote
+
+        return run_remote(packed, versions)
+
+    return call
+
+
 def _accepts_n_workers(client: Any) -> bool:
-    import inspect
-
     return "n_workers" in inspect.signature(client.scheduler_info).parameters
-
-
-def _call_within(seconds: float, call: Any) -> None:
-    """Call something that may hang when the other side is gone; wait for at most `seconds`."""
-
-    def quietly() -> None:
-        with contextlib.suppress(Exception):  # the other side may be gone: nothing is lost, runs are recorded here
-            call()
-
-    thread = threading.Thread(target=quietly, daemon=True)
-    thread.start()
-    thread.join(seconds)

@@ -64,7 +64,11 @@ class Processes:
 
     def start(self, job: Job) -> None:
         """Pack the simulator; workers start with their first bundle."""
-        self._payload, self._name = pack(job), get_name(job.simulator)
+        self.start_packed(pack(job), get_name(job.simulator))
+
+    def start_packed(self, payload: bytes, name: str) -> None:
+        """Make ready to run a job that was packed elsewhere; it is unpacked only in the worker process."""
+        self._payload, self._name = payload, name
         start_forkserver()
         self._cleanup, self._selector = CleanupProcess(), selectors.DefaultSelector()
         self._out_of_memory, self.stopped = OutOfMemoryCounter(), False

@@ -35,6 +35,7 @@ from thrifty.runner.task import Outcome, Report, Task
 
 WITHDRAW_SECONDS = 0.5  # that a bundle waits behind another: twice the longest that is sent ahead (loop.py)
 JOIN_SECONDS = 5.0  # to wait for a killed worker; it takes milliseconds unless the kernel holds it
+START_METHODS = ("fork", "spawn", "forkserver")  # that every Python has
 FORK_SERVER_GONE = 255  # exit code that multiprocessing gives where the fork server ended before the worker
 
 # one thread per worker unless the user says otherwise: the workers fill the cores already
@@ -47,6 +48,8 @@ class _Popen(popen_forkserver.Popen):
     def _launch(self, process_obj: Any) -> None:
         prepared = spawn.get_preparation_data(process_obj._name)
         prepared = {key: value for key, value in prepared.items() if not key.startswith("init_main")}
+        if prepared.get("start_method") not in START_METHODS:  # loky's own: a fresh process does not know it
+            prepared.pop("start_method", None)
         buffer = io.BytesIO()
         set_spawning_popen(self)
         try:
@@ -99,6 +102,18 @@ def start_forkserver() -> None:
     finally:
         for name in missing:
             del os.environ[name]
+
+
+def _forget_forkserver() -> None:
+    """Let a forked child start a fork server of its own: it cannot wait for the one of its parent."""
+    server: Any = forkserver._forkserver  # type: ignore[attr-defined]
+    if server._forkserver_alive_fd is not None:
+        with contextlib.suppress(OSError):
+            os.close(server._forkserver_alive_fd)
+        server.__init__()
+
+
+os.register_at_fork(after_in_child=_forget_forkserver)
 
 
 @dataclass(frozen=True)

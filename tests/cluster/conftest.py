@@ -1,0 +1,66 @@
+"""Real clusters: collected only when asked for (`make test-cluster`, or `pytest -m cluster`)."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
+
+import scenario
+import slurm as slurm_programs
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Leave these tests out unless a marker expression names them: they install nothing, but start daemons."""
+    return None if "cluster" in (config.getoption("-m") or "") else True
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.cluster)
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """A planned campaign of 200 runs, and the hash of its table after a local run."""
+    folder = tmp_path_factory.mktemp("prepared") / "campaign"
+    scenario.planned(folder)
+    calm = folder.with_name("calm")
+    shutil.copytree(folder, calm)
+    scenario.campaign(calm).run(workers=2, progress="quiet")
+    return folder, scenario.final_hash(calm)
+
+
+@pytest.fixture
+def copied(prepared, tmp_path):
+    """A fresh copy of the planned campaign, and the hash it must end with."""
+    folder = tmp_path / "campaign"
+    shutil.copytree(prepared[0], folder)
+    return folder, prepared[1]
+
+
+@pytest.fixture(scope="session")
+def slurm_daemons(tmp_path_factory):
+    if missing := slurm_programs.find_missing():
+        pytest.skip(f"not installed: {', '.join(missing)} (apt-get install slurm-wlm munge)")
+    made = slurm_programs.Slurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def slurm(slurm_daemons, monkeypatch):
+    """A Slurm of one node whose commands work in this test and what it starts."""
+    for name, value in slurm_daemons.environment.items():
+        monkeypatch.setenv(name, value)
+    return slurm_daemons
