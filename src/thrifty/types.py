@@ -53,9 +53,9 @@ def freeze(array: npt.ArrayLike, dtype: npt.DTypeLike = np.float64) -> npt.NDArr
 
     An array that nobody can write to is kept as it is: read-only with memory of its own, or a read-only memory map.
     """
-    if isinstance(array, np.ndarray) and not array.flags.writeable:
+    if isinstance(array, np.memmap) or (isinstance(array, np.ndarray) and array.base is None):
         same = array.dtype == dtype or (dtype is np.str_ and array.dtype.kind == "U")
-        if same and (array.base is None or isinstance(array, np.memmap)):
+        if same and not array.flags.writeable:
             return array
     copy = np.array(array, dtype=dtype)
     copy.setflags(write=False)

@@ -114,8 +114,8 @@ def test_figures_at_the_end(half, monkeypatch):
         "UPDATE runs SET reported = reported + 1 WHERE idx = 7",
         "UPDATE runs SET status = 'error' WHERE idx = 7",
         "DELETE FROM runs WHERE idx = 107",
-        "UPDATE meta SET value = replace(value, '0', '1') WHERE key = 'figures'",
-        "DELETE FROM meta WHERE key = 'figures'",
+        "UPDATE meta SET value = replace(value, '0', '1') WHERE key = 'sums'",
+        "DELETE FROM meta WHERE key = 'sums'",
     ],
 )
 def test_figures_that_do_not_match_are_not_used(half, monkeypatch, change):

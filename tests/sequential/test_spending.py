@@ -10,6 +10,7 @@ import pytest
 import thrifty as th
 from thrifty.campaign.budget import Price
 from thrifty.errors import ConfigError, CostError
+from thrifty.sequential.generations import MemoryGenerations
 from thrifty.sequential.run_pool import RunPool
 from thrifty.sequential.spending import Allowance, CostUnit, Spent
 
@@ -178,6 +179,6 @@ def test_a_run_with_an_impossible_cost_is_paid_for(rng, status, paid):
     theta = PRIOR.sample(30, rng)
     statuses = np.where(np.arange(30) < 10, status, "ok")
     cost = np.where(statuses == "ok", 1.5, np.nan)
-    pool = RunPool(PRIOR)
+    pool = RunPool(PRIOR, MemoryGenerations(None, 0), None)
     pool.add(PRIOR, th.Simulations(theta=theta, x=theta, cost=cost, status=statuses))
     assert pool.spent.cost == pytest.approx(paid)

@@ -46,7 +46,7 @@ def test_a_damaged_backup_is_not_used(store, change):
 def test_figures_are_no_setting(store):
     store.put_figures({"a": 1})
     assert store.figures() == {"a": 1} and "sums" not in store.settings()
-    store.db.execute("UPDATE meta SET value = '{}' WHERE key = 'figures'")
+    store.db.execute("UPDATE meta SET value = '{}' WHERE key = 'sums'")
     assert store.figures() is None, "damaged figures are computed again"
     assert store.settings()["seed"] == 1
 

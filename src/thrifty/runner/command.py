@@ -160,6 +160,8 @@ class Command:
         """Return the same command knowing the names of the parameters."""
         return self if self.names or not names else replace(self, names=tuple(names))
 
+    bound = bind_names  # its earlier name
+
     def fingerprint(self) -> dict[str, str]:
         """Return arguments, and a hash of every file named in them."""
         parts = {f"argument {i}": argument for i, argument in enumerate(self.arguments)}
