@@ -110,12 +110,10 @@ class OpenCampaign:
         return charge_costs(self.table, of, predicted_kind=self.settings.cost_kind)
 
     def spent(self, of: Of) -> float:
-        """Sum what all runs took, or "elapsed" seconds over all drivers."""
-        return (
-            float(np.nansum(self.charges(of)))
-            if of == "reported" and has_unpriced(self.store)
-            else self.store.spent(of)
-        )
+        """Sum what all runs took, attempts without a kept result included, or "elapsed" seconds over all drivers."""
+        if of != "reported" or not has_unpriced(self.store):
+            return self.store.spent(of)
+        return float(np.nansum(self.charges(of))) + self.store.discarded().get(of, 0.0)
 
     def take_snapshot(self) -> Snapshot:
         """Return the rows that count, with costs in the unit that is shown."""
@@ -124,6 +122,11 @@ class OpenCampaign:
         return Snapshot(table.status, cost * scale, table.predicted * scale, self.log_weights())
 
     def sum_up(self) -> Totals:
+        """Return sums over the runs that count, and what attempts without a kept result took."""
+        totals, paid = self._sum_up(), self.store.discarded().get(self.settings.cost_kind, 0.0)
+        return replace(totals, spent=totals.spent + paid * self.settings.cost_scale) if paid else totals
+
+    def _sum_up(self) -> Totals:
         """Return sums over the runs that count, from those kept in the folder and what was recorded since."""
         if self._needs_table():
             self.judge_shapes()
@@ -141,7 +144,7 @@ class OpenCampaign:
     def keep_figures(self) -> None:
         """Keep the sums in the folder, so that `status` of a large campaign need not compute them."""
         if self.store.planned() >= MIN_KEPT_RUNS and not self._needs_table():
-            self.sum_up()
+            self._sum_up()
             if self._figures is not None:
                 self.store.put_figures(self._figures)
 
@@ -174,8 +177,10 @@ def charge_costs(table: Table, of: CostKind, *, predicted_kind: CostKind) -> Arr
     expected, known = table.predicted.copy(), np.isfinite(cost)
     planned = np.isfinite(expected)
     both = known & planned
-    if of != predicted_kind:  # predicted in another unit
+    if of != predicted_kind and both.any():  # predicted in another unit
         expected *= cost[both].sum() / max(float(expected[both].sum()), 1e-300)
+    elif of != predicted_kind:  # and no run has shown what that is worth: as the other runs
+        planned[:] = False
     others = cost[known & ~planned] if (known & ~planned).any() else cost[known]
     expected[~planned] = others.mean() if len(others) else 0.0
     return np.where(missing, expected, cost)
@@ -203,6 +208,7 @@ class Session:
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
         """Open the folder without locking or changing it."""
         with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
+            store.hold_snapshot()
             yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
 
     def settings(self) -> CampaignSettings:

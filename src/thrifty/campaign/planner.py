@@ -183,7 +183,8 @@ class Planner:
     def top_up(self, budget: Budget) -> bool:
         """Commit more draws if the plan ended before the budget did; return whether there are more."""
         store = self.campaign.store
-        budgeted = [block for block in store.blocks() if block.mode == "budget"]
+        planned = [block for block in store.blocks() if block.mode != "pilot"]
+        budgeted = [block for block in planned if block.mode == "budget"] or planned
         if not budgeted or self.campaign.spent(budget.of) * budget.per_unit >= budget.amount:
             return False
         if self.campaign.settings.target is not None:  # the number of runs that was asked for as well is reached
@@ -245,7 +246,13 @@ class Planner:
         if n is None and have and settings.budget == budget and settings.target is None:
             return have  # the budget in force: run() adds draws by itself if they do not use it up
         needed = self._draws(limit, chosen.cost_per_run)  # refuses a budget that is spent before it begins
-        return needed if n is None else n
+        return max(self._finished(chosen.part) + needed, have) if n is None else n
+
+    def _finished(self, part: int | None) -> int:
+        """Count the finished runs of a part besides the pilot: what is left of a budget pays for others."""
+        table = self.campaign.table
+        pilots = [block.id for block in self.campaign.store.blocks() if block.mode == "pilot"]
+        return 0 if part is None else int((table.done & (table.part == part) & ~np.isin(table.block, pilots)).sum())
 
     def _draws(self, budget: Budget, each: float) -> int:
         """How many draws a budget will need; the pilot has been paid from it already."""

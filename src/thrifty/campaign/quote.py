@@ -278,7 +278,8 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     cost = runs.cost(settings.cost_kind)
     pilots = [block.id for block in opened.store.blocks() if block.mode == "pilot"]
     done = runs.done & np.isin(runs.block, pilots)
-    known = done & np.isfinite(cost) & np.isfinite(runs.wall)
+    known = np.isfinite(cost) & np.isfinite(runs.wall)
+    known &= done if (done & known).any() else runs.done  # without a pilot, all runs show what a unit takes
     spent = float(cost[known].sum())
     per_unit, taken = 1.0, 0.0
     if budget is not None:
@@ -288,7 +289,8 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     positive = cost[known][cost[known] > 0]
     low, high = (float(positive.min()), float(positive.max())) if len(positive) else (0.0, 0.0)
     pace = float(runs.wall[known].sum()) / spent if spent > 0 else 1.0 if settings.measured_unit == "s" else math.nan
-    failed = int((done & runs.failed).sum())
+    failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
+    spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
 
 

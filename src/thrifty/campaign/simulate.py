@@ -41,6 +41,9 @@ class Memory:
         """Return the number of outcomes; in memory there is nothing to commit."""
         return len(self.outcomes)
 
+    def discard(self, outcome: Outcome) -> None:
+        """Nothing to note: there is no budget in memory."""
+
     def admit_through(self, last: int) -> None:
         """Nothing to commit."""
 

@@ -80,7 +80,7 @@ def make_status(folder: str, now: Totals, settings: CampaignSettings, *, elapsed
         by_status=dict(sorted(now.by_status.items())),
         failed_mass=now.failed_mass,
         spent=now.spent,
-        left=now.left,
+        left=max(now.left, 0.0) if now.planned > now.done else 0.0,
         unit=settings.unit,
         elapsed=elapsed,
         saved=saved,
@@ -97,4 +97,6 @@ def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:
         return "empty"
     if done < planned:
         return "stopped or running" if done else "planned"
-    return "pilot done" if planned == pilots and not withdrawn else "complete"
+    if planned == pilots:
+        return "planned" if withdrawn else "pilot done"
+    return "complete"

@@ -16,14 +16,14 @@ from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
 from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.loop import Ending, Loop, Priced, all_failed_error
+from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
-from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_runs
+from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_costs, sum_runs
 from thrifty.types import Array
 
 MAX_MODELLED_RUNS = 2000  # pilots predicted when a call begins: an error of 4 % of the price at the most
@@ -129,21 +129,20 @@ class Driver:
         self.check_outputs()
 
     def run_pending(self) -> None:
-        """Run everything that is committed by number, for a method that commits its own draws."""
-        is_first = self.campaign.settings.shape is None
-        blocks = [block for block in self.campaign.store.blocks() if block.mode in ("pilot", "n")]
-        self.run(read_pending(self.campaign.store, blocks, dim=self.campaign.settings.dim), first=is_first)
+        """Run everything that will be completed, for a method that commits its own draws."""
+        is_first, store = self.campaign.settings.shape is None, self.campaign.store
+        self.run(read_pending(store, store.blocks(), dim=self.campaign.settings.dim, withdrawn=False), first=is_first)
         if is_first:
-            self.check_outputs()
+            self.check_outputs(least=FIRST_RUNS)
 
-    def check_outputs(self) -> None:
-        """Freeze the shape of outputs; refuse a simulator that always fails or always returns the same."""
+    def check_outputs(self, *, least: int = 1) -> None:
+        """Freeze the shape of outputs; refuse a simulator that always fails (in `least` runs) or returns the same."""
         if self.interrupts.drain:
             return
         store = self.campaign.store
         shape = known_shape(store, self.campaign.settings.shape)
         counts = count_statuses(store, ",".join(map(str, shape)))
-        if counts.total() and not counts["ok"] and not counts["timeout"]:
+        if counts.total() >= least and not counts["ok"] and not counts["timeout"]:
             raise all_failed_error(counts, self._loop.first_error if self._loop else "")
         if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not outputs_vary(store, ",".join(map(str, shape))):
             raise SimulatorError(
@@ -186,6 +185,7 @@ class Driver:
             return
         again = find_timeouts(self.campaign.store, self.limit.seconds)
         if again:
+            self.campaign.store.add_discarded(sum_costs(self.campaign.store, again))
             self.campaign.store.forget(again)
 
     def _measure(self, pending: Pending, budget: Budget | None, *, limited: bool) -> tuple[tuple[float, float], Priced]:

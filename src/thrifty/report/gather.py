@@ -81,6 +81,7 @@ class Facts:
     table: Table
     log_weights: Array
     cost: Array
+    charged: Array
     pilot: np.ndarray
     parts: dict[int, Part]
     blocks: list[Block]
@@ -230,6 +231,7 @@ def _read_folder(folder: Path) -> Facts:
         table=table,
         log_weights=weights,
         cost=cost,
+        charged=charged,
         pilot=np.isin(table.block, pilots),
         parts=parts,
         blocks=blocks,

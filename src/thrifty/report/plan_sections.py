@@ -185,11 +185,11 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
         return Section(missing=words, command=facts.command("run" if facts.done.any() else "plan"))
-    each = saved.plain / int(np.isfinite(np.where(facts.done, facts.cost, facts.table.predicted)).sum())
+    each = saved.plain / int(np.isfinite(np.where(facts.done, facts.charged, facts.table.predicted)).sum())
     spent = {
-        "ok": float(np.nansum(facts.cost[main & facts.ok])),
-        "failed": float(np.nansum(facts.cost[main & ~facts.ok])),
-        "pilot": float(np.nansum(facts.cost[facts.done & facts.pilot])),
+        "ok": float(np.nansum(facts.charged[main & facts.ok])),
+        "failed": float(np.nansum(facts.charged[main & ~facts.ok])),
+        "pilot": float(np.nansum(facts.charged[facts.done & facts.pilot])),
     }
     finished = int((main & facts.ok).sum())
     steps = {f"{finished:,} plain runs": finished * each, "saved by proposal": spent["ok"] - finished * each}

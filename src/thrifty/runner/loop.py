@@ -67,6 +67,10 @@ class Sink(Protocol):
         """Make what is buffered safe if it is time; return the number of runs made safe."""
         ...
 
+    def discard(self, outcome: Outcome) -> None:
+        """Note the cost of a run that is tried again."""
+        ...
+
     def admit_through(self, last: int) -> None:
         """Commit that every draw up to this index will be completed; called before any of them starts."""
         ...
@@ -230,6 +234,7 @@ class Loop:
         outcome = self._retries.apply_limit(outcome, task)
         if self._retries.extend(outcome, task):
             self.spent += self.price(outcome)
+            self.sink.discard(outcome)
             return None
         if outcome.status == "timeout" and self.limit is not None and self.limit.on_timeout == "stop":
             self.timed_out = outcome

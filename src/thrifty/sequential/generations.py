@@ -189,6 +189,7 @@ def _read(opened: OpenCampaign, block: Block) -> Simulations:
     """Read the runs of one block."""
     table, settings = opened.table_with_outputs(), opened.settings
     rows = (table.index >= block.first) & (table.index < block.first + block.n)
+    assert table.done[rows].all(), "every run of a generation that counts is finished before it is read"
     return Simulations(
         theta=table.theta[rows],
         x=table.x[rows],

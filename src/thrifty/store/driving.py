@@ -84,6 +84,8 @@ def read_pending(
     predicted, admitted, at = np.empty(n), np.empty(n, dtype=bool), 0
     chosen = np.array([block.id for block in blocks])
     more = np.inf if target is None else max(target[1] - admitted_draws(blocks, target[0]), 0)
+    # what may be admitted: with a target the draws of its own part, never what an earlier budget left behind
+    open_blocks = [b.id for b in blocks if target is None or (b.part == target[0] and b.mode != "pilot")]
     for rows in store.pending_rows():
         group = _read_checked(store, rows, dim)
         place, is_known = find_blocks(group.block, known)
@@ -98,7 +100,7 @@ def read_pending(
             budgeted = [block.id for block in blocks if block.mode == "budget"]
             wanted &= counts | ~np.isin(group.block, budgeted)
         if target is not None:
-            others = np.flatnonzero(wanted & ~counts & (own["part"] == target[0]))
+            others = np.flatnonzero(wanted & ~counts & np.isin(group.block, open_blocks))
             others = others[: int(min(more, len(others)))]
             more -= len(others)
             wanted &= counts
@@ -111,8 +113,8 @@ def read_pending(
     if not admitted.all():
         order = np.argsort(~admitted, kind="stable")
         index, predicted = index[order], predicted[order]
-    ids = frozenset(block.id for block in blocks)
-    return Pending(index, StoredDraws(store, index, dim=dim), predicted, must=int(admitted.sum()), blocks=ids)
+    draws = StoredDraws(store, index, dim=dim)
+    return Pending(index, draws, predicted, must=int(admitted.sum()), blocks=frozenset(open_blocks))
 
 
 def _read_checked(store: Store, rows: Sequence[Row], dim: int) -> PlanGroup:
@@ -203,6 +205,10 @@ class Recorder:
                 took = time.monotonic() - self._committed
                 self._figures_due = time.monotonic() + max(FIGURES_SECONDS, took / MAX_FIGURES_SHARE)
         return self.recorded
+
+    def discard(self, outcome: Outcome) -> None:
+        """Note the cost of a run that is tried again: it was paid, although its result is not kept."""
+        self.store.add_discarded({"cpu": outcome.cpu, "wall": outcome.wall, "reported": outcome.reported})
 
     def admit_through(self, last: int) -> None:
         """Commit an admission under a budget, before any of the admitted runs starts."""

@@ -184,7 +184,7 @@ def _undamaged_rows(folder: Path, table: str, planned: int) -> Iterator[Row]:
                     return
                 yield from (row for row in found if checksum_matches(row))
                 at = found[-1][0]
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         return
 
 

@@ -133,6 +133,11 @@ class Store:
                 self._in_transaction = False
         write_backup(self.db, self.folder)
 
+    def hold_snapshot(self) -> None:
+        """Let every query see the state of one moment, while somebody else may write."""
+        with translate_sqlite_errors(self.folder):
+            self.db.execute("BEGIN")
+
     def query(self, sql: str, *values: Any) -> list[Row]:
         """Return all rows of a query."""
         with translate_sqlite_errors(self.folder):
@@ -293,7 +298,18 @@ class Store:
         """Sum "cpu" or "wall" seconds or "reported" cost over all runs, or "elapsed" seconds over all drivers."""
         table, column = ("sessions", of) if of == "elapsed" else ("runs", of)
         assert column in ("elapsed", "cpu", "wall", "reported")
-        return float(self.query(f"SELECT coalesce(sum({column}), 0) FROM {table}")[0][0])
+        return float(self.query(f"SELECT coalesce(sum({column}), 0) FROM {table}")[0][0]) + self.discarded().get(
+            of, 0.0
+        )
+
+    def discarded(self) -> dict[str, float]:
+        """Return the cost of attempts whose results were not kept, by kind: time-outs that were tried again."""
+        return dict(self.settings().get("discarded", {}))
+
+    def add_discarded(self, cost: dict[str, float]) -> None:
+        """Add the cost of attempts whose results are not kept; an unknown cost adds nothing."""
+        before = self.discarded()
+        self.put("discarded", {kind: before.get(kind, 0.0) + (c if c >= 0 else 0.0) for kind, c in cost.items()})
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""

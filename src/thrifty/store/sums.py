@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
+from thrifty.runner.time_limits import read_policy
 from thrifty.store.store import Store
 from thrifty.types import CHARGED_STATUSES
 
@@ -42,8 +44,20 @@ def outputs_vary(store: Store, shape: str) -> bool:
 
 
 def find_timeouts(store: Store, seconds: float) -> list[int]:
-    """Return the indices of runs that timed out under a shorter limit than this."""
-    return [row[0] for row in store.query("SELECT idx FROM runs WHERE status='timeout' AND time_limit < ?", seconds)]
+    """Return the indices of runs that timed out under a shorter limit than this.
+
+    Those of a lazy limit stay: the runs that it let finish already stand for them.
+    """
+    sql = "SELECT idx, policy FROM runs WHERE status = 'timeout' AND time_limit < ?"
+    rules = ((index, read_policy(policy or "")) for index, policy in store.query(sql, seconds))
+    return [index for index, rule in rules if rule is None or rule.on_timeout != "lazy"]
+
+
+def sum_costs(store: Store, indices: Sequence[int]) -> dict[str, float]:
+    """Sum the costs of some runs, by kind."""
+    marks = ", ".join(str(int(index)) for index in indices)
+    found = store.query(f"SELECT total(cpu), total(wall), total(reported) FROM runs WHERE idx IN ({marks})")[0]
+    return dict(zip(("cpu", "wall", "reported"), map(float, found), strict=True))
 
 
 def has_limits(store: Store) -> bool:

@@ -93,6 +93,10 @@ def _is_count(value: Any, least: int = 0) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
+def _is_cost(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < np.inf
+
+
 def _is_counts(value: Any) -> bool:
     return isinstance(value, list) and all(map(_is_count, value))
 
@@ -136,6 +140,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "notes": _is_texts,
     "plans": lambda value: isinstance(value, dict) and all(_is_count(part) for part in value.values()),
     "figures": lambda value: isinstance(value, dict) and all(isinstance(item, dict) for item in value.values()),
+    "discarded": lambda value: isinstance(value, dict) and all(_is_cost(cost) for cost in value.values()),
     "cost_model": lambda value: isinstance(value, dict),
     "generations": _is_count,
 }
