@@ -180,8 +180,10 @@ class Campaign:
         """
         _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
         with self.session.writing() as opened:
+            before = len(opened.store.blocks())
             plan = Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
-            opened.keep_figures()
+            if len(opened.store.blocks()) > before:
+                opened.keep_figures()
             return plan
 
     def quote(
