@@ -161,8 +161,8 @@ class Store:
 
     def figures(self) -> dict[str, Any] | None:
         """Return the sums that a driver kept; None if there are none, or if they are damaged."""
-        rows = self.query("SELECT key, value, sum FROM meta WHERE key = ?", FIGURES)
-        with contextlib.suppress(ValueError, TypeError, RecursionError):
+        with contextlib.suppress(ValueError, TypeError, RecursionError, DamagedStoreError):
+            rows = self.query("SELECT key, value, sum FROM meta WHERE key = ?", FIGURES)
             found = json.loads(rows[0][1]) if rows and checksum_matches(rows[0]) else None
             return found if isinstance(found, dict) else None
         return None
