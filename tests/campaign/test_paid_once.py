@@ -75,6 +75,7 @@ def test_attempts_that_were_extended_are_paid(tmp_path):
     # each slow run is ended at 0.06, 0.12 and 0.24 s before it may finish
     assert paid > 0.3 * slow and status.spent == pytest.approx(kept + paid)
     assert c.status().spent == pytest.approx(status.spent), "also for who comes later"
+    assert gather(c.folder).status.spent == pytest.approx(status.spent), "and in the report"
 
 
 @pytest.mark.filterwarnings("ignore::thrifty.errors.ThriftyWarning")

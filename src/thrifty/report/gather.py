@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -216,6 +216,7 @@ def _read_folder(folder: Path) -> Facts:
         settings, parts, blocks = opened.settings, opened.parts, opened.store.blocks()
         table, planned = opened.table_with_outputs(), opened.store.planned()
         elapsed = opened.store.spent("elapsed")
+        discarded = opened.store.discarded().get(settings.cost_kind, 0.0) * settings.cost_scale
         sessions, stamps = _read_sessions(opened.store), _read_stamps(opened.store)
     cost = table.cost(settings.cost_kind) * settings.cost_scale
     weights = np.empty(0)
@@ -223,6 +224,7 @@ def _read_folder(folder: Path) -> Facts:
         weights = pool_of(table, parts, campaign.prior).log_weight(table.theta) + limit_log_factor(table)
     charged = charge_costs(table, settings.cost_kind, predicted_kind=settings.cost_kind) * settings.cost_scale
     now = Snapshot(table.status, charged, table.predicted * settings.cost_scale, weights).sum_up()
+    now = replace(now, spent=now.spent + discarded)  # attempts that were tried again
     pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,
