@@ -51,7 +51,7 @@ def ours_npe(problem: Problem, runs: th.Simulations, seed: int, network: Any = N
     posterior, seconds = timed(lambda: method.fit(runs, seed=seed))
 
     def density(theta: Array, x: Array) -> Array:
-        inside = np.array([posterior.acceptance(one) for one in x]) if posterior.acceptance(x[0]) < 1 else 1.0
+        inside = np.array([posterior.acceptance(one) for one in x])
         return posterior.log_density(theta, x) - np.log(inside)
 
     return Fit(seconds, len(posterior.curve.train), density=density)

@@ -86,6 +86,9 @@ def test_a_likelihood_of_a_count_is_a_probability(seed, rng):
     np.testing.assert_allclose(np.exp(log_p).sum(0), 1, atol=0.1)
     exact = stats.poisson.pmf(np.arange(6)[:, None], at[:, 0])
     assert np.abs(np.exp(log_p[:6]) - exact).max() < 0.06  # 5 sd of 3,000 runs in about ten places
+    evidence = posterior.log_evidence([2.0])
+    marginal = stats.gamma(3).cdf([0.5, 4.0]) @ [-1, 1] / 3.5  # the integral of a Poisson probability over its rate
+    assert evidence.over == ("probability",) and abs(np.exp(evidence.value) - marginal) < 0.06
 
 
 def test_saved_and_loaded(seed, rng, tmp_path):

@@ -97,6 +97,25 @@ def test_files_give_the_same_numbers_back(name, fitted, tmp_path):
 
 
 @pytest.mark.parametrize("name", METHODS)
+def test_evidence_of_what_has_a_likelihood(name, fitted, tmp_path):
+    """Of NLE log p(x_o), of NRE up to a function of x_o, of NPE none; the same after loading."""
+    posterior = fitted[name]
+    if name.startswith("npe"):
+        assert not hasattr(posterior, "log_evidence")
+        return
+    if name == "ensemble":
+        with pytest.raises(th.ThriftyError, match="have no evidence"):
+            posterior.log_evidence(X_O)
+        return
+    found = posterior.log_evidence(X_O, seed=2)
+    level = posterior.log_prob([[1.0, 0.0]], X_O, normalise=False)[0] - posterior.log_prob([[1.0, 0.0]], X_O)[0]
+    assert abs(found.value - level) < 5 * np.sqrt(2) * found.se  # two independent integrals of one density
+    assert bool(found.missing) == (name == "nre") and found.over == (() if name == "nre" else ("density",) * 3)
+    posterior.save(tmp_path / "p")
+    assert th.load_posterior(tmp_path / "p").log_evidence(X_O, seed=2) == found
+
+
+@pytest.mark.parametrize("name", METHODS)
 def test_bad_observations(name, fitted):
     posterior = fitted[name]
     for x_o, says in (([1.0, 2.0], "has 2 values, simulations have 3"), ([1.0, np.nan, 2.0], "NaN at position 1")):

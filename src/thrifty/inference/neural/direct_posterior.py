@@ -33,7 +33,7 @@ ROWS_AT_ONCE = 20_000  # of many observations: bounds memory
 MIN_LOCAL_ESS = 0.1  # share of the draws; below, fewer than one in ten counts
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class DirectPosterior(NeuralPosterior):
     """q(theta | x) from a network, restricted to the prior's support (NPE).
 

@@ -68,7 +68,8 @@ class LikelihoodMethod:
         with seed_torch(seeds[0]):
             net, tensors = self._build(network, rows, frame, weights)
         table = Table(tensors, weights, mark_held_out(rows.index, share))
-        curve = train(net, self._loss, table=table, settings=self.training, seed=seeds[1])
+        settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle")
+        curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes)
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)

@@ -2,9 +2,10 @@
 
     q(y | c) = 1/K sum_k q_k(y | c),     u = (y - m_k) / s_k,     q_k = prod_j sum_i a_ji N(u_j; mean_ji, sd_ji) / s_j
 
-m, s (one affine autoregressive layer, y_1 first) and a, mean, sd (y_p first) are perceptrons of c and of the parameters
-before j: one for each member and each j, so that a step over K p of them is a few large products. The members start
-at different numbers and see the same rows; their mean is steadier than any of them, at the CPU time of one spline flow.
+m, s (one affine autoregressive layer, y_1 first) and a, mean, sd (y_p first; `forward` swaps the two orders) are
+perceptrons of c and of the numbers before j: one for each member and each j, so that a step over K p of them is a few
+large products. The members start at different numbers and see the same rows; their mean is steadier than any of them,
+at the CPU time of one spline flow.
 """
 
 from __future__ import annotations
@@ -78,8 +79,9 @@ class MembersNet(nn.Module):
     def __init__(self, recipe: AutoregressiveMixture, features: int, context: int) -> None:
         super().__init__()
         self.features, self.members, self.components = features, recipe.members or 1, recipe.components
-        self.mixture = Conditionals(recipe, features, context, 3 * recipe.components, backward=True)
-        self.affine = Conditionals(recipe, features, context, 2, backward=False) if recipe.affine else None
+        self.forward_order = bool(recipe.forward)
+        self.mixture = Conditionals(recipe, features, context, 3 * recipe.components, backward=not recipe.forward)
+        self.affine = Conditionals(recipe, features, context, 2, backward=self.forward_order) if recipe.affine else None
         with torch.no_grad():
             last = self.mixture.biases[-1]
             k = recipe.components
@@ -124,7 +126,8 @@ class MembersNet(nn.Module):
     def _sample_members(self, c: Tensor, n: int, g: torch.Generator) -> Tensor:
         """Draw (k, n, p), each member its own, given c (1, 1, e) or (k, n, e)."""
         u = torch.zeros(self.members, n, self.features)
-        for j in reversed(range(self.features)):
+        places = range(self.features)
+        for j in places if self.forward_order else reversed(places):
             shares, means, log_scales = self._components(self.mixture(u, c, j)[:, 0])
             gumbel = -torch.log(-torch.log(torch.rand(shares.shape, generator=g).clamp(1e-20, 1 - 1e-7)))
             which = torch.argmax(shares + gumbel, -1, keepdim=True)
@@ -133,7 +136,7 @@ class MembersNet(nn.Module):
         if self.affine is None:
             return u
         y = torch.zeros_like(u)
-        for j in range(self.features):
+        for j in reversed(places) if self.forward_order else places:
             place, log_scale = _bounded(self.affine(y, c, j)[:, 0])
             y[..., j] = place + u[..., j] * torch.exp(log_scale)
         return y

@@ -22,7 +22,7 @@ from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
-from thrifty.inference.neural.recipes import AutoregressiveMixture, SetEmbedding, is_recipe
+from thrifty.inference.neural.recipes import MAF, AutoregressiveMixture, SetEmbedding, is_recipe
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import (
@@ -123,7 +123,9 @@ class NPE:
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
-        curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=self.training, seed=second)
+        cyclic = isinstance(network, MAF) and self.embedding is None
+        settings = self.training.settle(len(table.theta), cyclic=cyclic)
+        curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=settings, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
         trained = Trained("npe", net, network, self.embedding, frame, table.reach, curve, notes, kept)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.inference import archive, mcmc
+from thrifty.inference.answers.evidence import LEARNING, LogEvidence, integrate_likelihood
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import check_draws, read_observations, warn_if_far
+from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import drop_nan, log_evidence_many, maximise, temper_many
 from thrifty.inference.transforms import BoxTransform
@@ -22,7 +24,7 @@ START_PER_WALKER = 4  # prior draws for each
 PAIRS_AT_ONCE = 50_000  # walkers of all observations in memory together
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PotentialPosterior(NeuralPosterior):
     """prior(theta) × learned likelihood of x_o (NLE), or likelihood up to a function of x (NRE).
 
@@ -194,11 +196,39 @@ class PotentialPosterior(NeuralPosterior):
             total += len(x) * evaluate_rows(self.valid.log_prob, encoded_theta)
         return total
 
+    def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
+        """Log of p(x_o), the integral of prior × likelihood, with its standard error; for NRE up to a function of x_o.
+
+        The error is that of the integral alone; `th.Ensemble(method, share=0.5)` adds that of learning from these runs.
+        """
+        check_draws(0, seed)
+        x = self._read(x_o, check=True)
+        over, missing = self.evidence_measure
+        found = self._integrate(x, seed, quiet=False)
+        return replace(found, over=over, missing=missing, se_without=LEARNING)
+
+    @property
+    def evidence_measure(self) -> tuple[tuple[str, ...], str]:
+        """What each statistic contributes to the likelihood, and what the likelihood lacks; see `LogEvidence`."""
+        if self.trained.method == "nre":
+            return (), "an unknown function of x_o, another one for each network"
+        return _describe_measure(self.trained.frame), ""
+
+    def _integrate(self, x: Array, seed: int, *, quiet: bool) -> LogEvidence:
+        rng = np.random.default_rng(seed)
+        return integrate_likelihood(lambda theta: self._log_likelihood(theta, x), self.prior, rng=rng, quiet=quiet)
+
     def _log_evidence(self, x: Array) -> float:
-        """Log of the integral of prior × likelihood."""
+        """Log of the integral of prior × likelihood, computed once for each observation."""
         key = x.tobytes()
         if key not in self._evidences:
-            self._evidences[key] = mcmc.log_evidence(
-                lambda theta: self._log_likelihood(theta, x), self.prior, rng=np.random.default_rng(0)
-            )
+            self._evidences[key] = self._integrate(x, 0, quiet=True).value
         return self._evidences[key]
+
+
+def _describe_measure(frame: Frame) -> tuple[str, ...]:
+    """Say of each statistic (d,) whether its likelihood is a density or a probability, or whether it was dropped."""
+    over = np.where(frame.keep, "density", "left out").astype(object)
+    if frame.cells is not None:
+        over[np.flatnonzero(frame.keep)[frame.cells.which]] = "probability"
+    return tuple(map(str, over))

@@ -16,14 +16,17 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, count_things
 from thrifty.errors import DataError
 from thrifty.inference import archive
+from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import Reach
 from thrifty.inference.neural import recipes
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training_settings import TrainingCurve
 from thrifty.inference.posterior_draws import Sampled
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.types import Array, Prior
 
@@ -90,15 +93,31 @@ class Trained:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class NeuralPosterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralPosterior(PlottedPosterior, Divisible):
     """What every neural posterior offers; subclasses add `draw`, `log_prob`, `map` and the parts of their file."""
 
     prior: Prior
     trained: Trained
 
+    def _card(self) -> Card:
+        trained, curve = self.trained, self.trained.curve
+        event = " × ".join(map(str, trained.frame.event)) or "1"
+        epochs = f"{count_things(len(curve.validation), 'epoch')}, the best {curve.best_epoch + 1}"
+        return Card(
+            f"{trained.method.upper()} posterior of {', '.join(self.names)}",
+            [
+                ("observation", f"any of {event} numbers"),
+                ("rests on", count_things(trained.reach.n, "run")),
+                ("network", type(trained.network).__name__),
+                ("training", f"{epochs}, {curve.seconds:.3g} s, ended by {curve.stopped}"),
+                ("loss", f"{curve.best:.4g} on runs held out" if curve.validation else "none"),
+            ],
+            notes=self.notes,
+        )
+
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Parameter names."""
         return self.prior.names
 

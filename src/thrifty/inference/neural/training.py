@@ -32,6 +32,7 @@ from thrifty.types import Array
 
 # (net, rows of each table, generator) -> (b,), or (members, b) for a network of several
 Loss = Callable[[Any, tuple[Tensor, ...], torch.Generator], Tensor]
+CYCLE_PEAK, RISING_SHARE, LAST_RATE = 3.0, 0.1, 0.02  # of the learning rate; of the cycle; of the learning rate
 WARM_UP_STEPS = 20  # to the full learning rate: Adam's first moments are noise
 ROWS_PER_VALIDATION = 2_000
 _NETS = ("net", "average", "best")
@@ -140,7 +141,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
             begun = time.monotonic()
             state.train.append(_train_epoch(state, loss, table, settings))
             _validate(state, loss, table)
-            if state.since and state.since % max(settings.patience // 3, 1) == 0:
+            if not settings.cycle and state.since and state.since % max(settings.patience // 3, 1) == 0:
                 state.rate *= 0.5  # no better for a while: smaller steps, which narrow posteriors need
             state.seconds += time.monotonic() - begun
             advance(state)
@@ -154,9 +155,22 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
 def _reason_to_stop(state: _State, settings: Training) -> str:
     if state.since >= settings.patience:
         return "patience"
+    if settings.cycle and len(state.train) >= settings.cycle:
+        return "cycle"
     if len(state.train) >= settings.max_epochs:
         return "max_epochs"
     return "time_limit" if settings.time_limit is not None and state.seconds >= settings.time_limit else ""
+
+
+def _choose_rate(state: _State, settings: Training, parts: int) -> float:
+    """Return the learning rate of the step that begins, of an epoch of so many."""
+    warm = min(1.0, state.steps / WARM_UP_STEPS)
+    if not settings.cycle:
+        return settings.learning_rate * state.rate * warm
+    share = min(state.steps / (settings.cycle * parts), 1.0)
+    fall = max(share - RISING_SHARE, 0.0) / (1 - RISING_SHARE)
+    height = min(share / RISING_SHARE, 1.0) * 0.5 * (1 + math.cos(math.pi * fall))
+    return settings.learning_rate * max(CYCLE_PEAK * height, LAST_RATE) * warm
 
 
 @torch.no_grad()
@@ -170,8 +184,7 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
     rows = table.rows
     state.net.train()
     clip = settings.clip / math.sqrt(len(state.lowest))  # of the mean over members
-    batch = settings.batch or min(max(len(rows) // 9, 50), 500)
-    parts = max(round(len(rows) / batch), 1)
+    parts = max(round(len(rows) / settings.choose_batch(len(rows))), 1)
     order = rows[torch.randperm(len(rows), generator=state.generator)]
     parameters = state.parameters
     averages = [p for p in state.average.parameters() if p.requires_grad]
@@ -179,7 +192,7 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
     for which in order.tensor_split(parts):
         state.steps += 1
         for group in state.optimiser.param_groups:
-            group["lr"] = settings.learning_rate * state.rate * min(1.0, state.steps / WARM_UP_STEPS)
+            group["lr"] = _choose_rate(state, settings, parts)
         value = (table.weigh(which, held=False) * loss(state.net, _take(table, which), state.generator)).mean()
         state.optimiser.zero_grad(set_to_none=True)
         value.backward()
@@ -253,7 +266,8 @@ def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Tr
         if not name.startswith("shift."):  # a function of the data, up to the rounding of the linear algebra library
             digest.update(value.numpy().tobytes())
     free = {"checkpoint", "progress", "time_limit", "max_epochs", "patience"}  # may change between a stop and a resume
-    digest.update(repr([(k, v) for k, v in sorted(asdict(settings).items()) if k not in free]).encode())
+    kept = {k: v for k, v in asdict(settings).items() if k not in free and (k != "cycle" or v)}  # older files have none
+    digest.update(repr(sorted(kept.items())).encode())
     digest.update(str(seed).encode())
     return digest.hexdigest()
 
