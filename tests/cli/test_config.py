@@ -70,7 +70,7 @@ def test_templates_are_read_and_name_every_key(tmp_path: Path):
         assert settings.prior.dim >= 1 and settings.run.folder == tmp_path / "runs/main"
     text = default_files()["thrifty.toml"]
     for key in ("python", "measure", "price", "n", "budget", "penalty", "mixture", "pilot", "seed", "folder", "workers",
-                "engine", "time_limit", "on_timeout", "method", "observed"):  # fmt: skip
+                "engine", "time_limit", "on_timeout", "method", "observed", "rounds"):  # fmt: skip
         assert f"{key} = " in text, f"{key} is not in the template"
 
 
@@ -87,7 +87,12 @@ def test_commented_lines_of_the_template_are_right_when_uncommented(tmp_path: Pa
         text = text.replace(f"# {line}", line)
     (tmp_path / "thrifty.toml").write_text(text)
     settings = config.read_config(tmp_path / "thrifty.toml")
-    assert settings.run.time_limit == 600 and settings.run.on_timeout == "lazy" and settings.plan.penalty == 0.5
+    assert (
+        settings.infer.rounds is None
+        and settings.run.time_limit == 600
+        and settings.run.on_timeout == "lazy"
+        and settings.plan.penalty == 0.5
+    )
 
 
 def test_paths_mean_the_folder_of_the_file(project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -14,6 +14,7 @@ import sys
 import time
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -326,7 +327,7 @@ STATUS_KEYS = {
     "folder": str, "state": str, "planned": int, "done": int, "pending": int, "pilots": int, "failed": int,
     "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float,
     "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list,
-    "running": bool, "next": str,
+    "rounds": list, "running": bool, "next": str,
 }  # fmt: skip
 
 
@@ -440,6 +441,23 @@ def test_few_runs_still_give_a_posterior(done: Project):
     assert typed.code == 0
     parameters = json.loads(typed.out.splitlines()[-1])["parameters"]
     assert all(row["low"] < row["median"] < row["high"] for row in parameters.values())
+
+
+@pytest.mark.parametrize("asked", [{}, {"quantile": 0.5}, {"adjust": "none"}])
+def test_abc_of_the_command_line_is_that_of_the_library(done: Project, asked: dict[str, Any]):
+    """The very same draws; the settings of the configuration, and the library's own for all others."""
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in asked.items())
+    done.toml(("quantile = 0.3", lines))
+    assert done.type("infer", "--no-checks", "--name", "few").code == 0
+    (result,) = read_results("runs/one")
+    campaign = th.Campaign.open("runs/one")
+
+    def draws(**settings: Any) -> np.ndarray:
+        posterior = th.ABC(campaign.prior, **settings).fit(campaign.simulations())
+        return posterior.sample(len(result.samples), [1.0, 0.2], seed=0)
+
+    np.testing.assert_array_equal(result.samples, draws(**asked))
+    assert not np.array_equal(result.samples, draws(n_accept=80))  # the mutant: a number of the command line's own
 
 
 def test_replay_gives_the_same_numbers_or_says_so(done: Project):

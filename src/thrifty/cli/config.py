@@ -26,6 +26,7 @@ from thrifty.cli.config_tables import (
     read_run,
     read_simulator,
 )
+from thrifty.cli.round_settings import check_rounds
 from thrifty.errors import ConfigError, PriorError
 from thrifty.priors import Independent, LogUniform, Normal, Uniform
 from thrifty.priors.families import as_parameter_names
@@ -81,6 +82,7 @@ def read_config(path: Path) -> Settings:
     run = read_run(tables["run"], problems, home=path.parent)
     infer = read_infer(tables["infer"], problems, home=path.parent)
     check_cost(cost, plan, problems)
+    check_rounds(infer, plan, run, problems)
     if prior is not None:
         check_command(simulator, prior.names, problems)
     problems.close()

@@ -19,6 +19,7 @@ METHODS = {
     "npe": "NPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
     "scoring": "ScoringRule",
 }  # name in the file and on the command line -> public name of the class  # fmt: skip
+ROUND_METHODS = ("nle", "nre", "npe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
     "observed": 'observed = "observed.csv"',
@@ -91,13 +92,14 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class InferSettings:
-    """`[infer]`: which method, at which observation."""
+    """`[infer]`: which method, at which observation, and whether in rounds."""
 
     method: str = _key("npe", str, choices=METHODS)
     observed: Path | None = field(default=None, metadata={"kinds": (str,)})
     quantile: float | None = _key(None, float, int)
     epsilon: float | None = _key(None, float, int)
-    adjust: str = _key("none", str)
+    adjust: str | None = _key(None, str)
+    rounds: int | None = _key(None, int, least=1)
 
 
 @dataclass(frozen=True)
@@ -251,5 +253,10 @@ def read_infer(values: dict[str, Any], problems: Problems, *, home: Path) -> Inf
         if key in values and values.get("method") != "abc":
             problems.add(f'{key} is used with method = "abc"', at=f"infer.{key}", code="conflicting-settings")
     observed = values.pop("observed", None)
+    if "rounds" in values:
+        values.setdefault("method", ROUND_METHODS[0])
+        if observed is None:
+            what, fix = "rounds are run at an observation, and observed is missing", EXAMPLES["observed"]
+            problems.add(what, at="infer.rounds", code="conflicting-settings", fix=fix)
     numbers = {k: float(values.pop(k)) for k in ("quantile", "epsilon") if k in values}
     return InferSettings(observed=None if observed is None else home / observed, **numbers, **values)

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import DataError
 from thrifty.types import Array, Prior, Weighting, as_names, as_rows, freeze, set_fields
-from thrifty.weights import as_log_weights
+from thrifty.weights import as_log_weights, ess
 
 if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
+@dataclass(frozen=True, eq=False, repr=False)
+class Draws(Displayed):
     """Parameters with the log weights that restore the prior.
 
     Attributes:
@@ -61,6 +62,14 @@ class Draws:
     def dim(self) -> int:
         """Number of parameters, p."""
         return self.theta.shape[1]
+
+    def _card(self) -> Card:
+        names = self.names or tuple(f"theta_{i + 1}" for i in range(self.dim))
+        effective = ess(self.log_weights) if len(self) else 0.0
+        columns = zip(names, self.theta.T, strict=True) if len(self) else ()
+        rows = [(name, *map(format_number, np.quantile(values, [0, 0.5, 1]))) for name, values in columns]
+        title = f"{count_things(len(self), 'weighted draw')} that count as {effective:,.0f}"
+        return Card(title, header=("", "lowest", "median", "highest"), rows=rows)
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         if isinstance(which, int | np.integer):

@@ -1,14 +1,17 @@
-"""The proposal of one SMC-ABC generation: a kernel mixture round the particles, divided by g(cost).
+"""A kernel mixture around particles, on request with a share of the prior, divided by g(cost).
 
-    q(theta) = K(theta) 1[prior > 0] / (Z g(c(theta))),   K(theta) = sum_j W_j N(theta; theta_j, S)
+    q(theta) = M(theta) 1[prior > 0] / (Z g(c(theta))),      M = (1 - s) K + s prior,
+    K(theta) = sum_j W_j N(theta; theta_j, S)
 
-Draws come by exact rejection: pick a particle, move it, keep it inside the prior's support and with probability
-g_min/g(c), the floor being inside g. The weight prior · g / K is exact; Z, needed only to pool generations, is
-estimated from free kernel draws.
+The proposal of one generation of SMC-ABC (s = 0) and of one round of NLE or NRE (s = 0.2, which bounds the weights).
+Draws come by exact rejection: pick a particle, move it (or draw from the prior), keep it inside the prior's support and
+with probability g_min/g(c), the floor being inside g. The weight prior · g / M is exact; Z, needed only to pool
+generations, is estimated from free draws of M.
 
 With S the particles' covariance the mixture has twice their covariance: for a Gaussian posterior that is exactly
 the shape of prior · sqrt(near-hit chance), which together with g = √c is the cost-optimal proposal (theory of
-section 3.1 with the chance of acceptance as integrand).
+section 3.1 with the chance of acceptance as integrand). With S the mean covariance of neighbouring particles
+(`measure_local_covariance`) separate peaks stay separate.
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ REFERENCE_DRAWS = 2**15  # free draws behind floor and normaliser: relative erro
 _REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on a seed
 MAX_CENTRES = 500  # particles of the mixture; more cost time and change nothing
 MIN_ACCEPTANCE = 1e-5  # acceptance below which drawing would take longer than simulating
+NEIGHBOUR_SHARE = 0.1  # of the particles: enough to measure a covariance, few enough to lie on one peak
 
 
 def _unit_cost(theta: Array) -> Array:
@@ -51,6 +55,7 @@ class KernelProposal:
         kernel: Covariance (p, p) of the move.
         penalty: g.
         cost: Frozen expected cost; None is plain sampling.
+        prior_share: s, the share of the prior in the mixture.
 
     Example:
         >>> prior = th.Uniform([0.0], [10.0])
@@ -67,6 +72,7 @@ class KernelProposal:
     kernel: Array
     penalty: Penalty
     cost: Cost | None = None
+    prior_share: float = 0.0
 
     def __post_init__(self) -> None:
         for label in ("centres", "log_weights", "kernel"):
@@ -89,14 +95,19 @@ class KernelProposal:
     def _root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self.kernel), dtype=np.float64)
 
-    def _candidates(self, n: int, rng: np.random.Generator) -> Array:
+    def draw_candidates(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p) from the mixture M, some of them perhaps outside the prior's support."""
         chosen = rng.choice(len(self.centres), n, p=normalise(self.log_weights))
-        return self.centres[chosen] + rng.standard_normal((n, self.centres.shape[1])) @ self._root.T
+        theta = self.centres[chosen] + rng.standard_normal((n, self.centres.shape[1])) @ self._root.T
+        if self.prior_share > 0:
+            plain = rng.random(n) < self.prior_share
+            theta[plain] = self.prior.sample(int(plain.sum()), rng)
+        return theta
 
     @cached_property
     def _free(self) -> tuple[Array, float]:
         """Costs at free kernel draws inside the support, and the share that lies inside."""
-        theta = self._candidates(REFERENCE_DRAWS, np.random.default_rng(_REFERENCE_STREAM))
+        theta = self.draw_candidates(REFERENCE_DRAWS, np.random.default_rng(_REFERENCE_STREAM))
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         if not inside.any():
             raise PenaltyError(f"none of {REFERENCE_DRAWS} kernel draws lies inside the prior", code="outside-prior")
@@ -138,10 +149,17 @@ class KernelProposal:
             out[part] = top + total - 0.5 * np.square(a[part]).sum(1)
         return out + constant
 
+    def log_mixture(self, theta: Array) -> Array:
+        """Return log M (n,) at theta (n, p)."""
+        if self.prior_share == 0:
+            return self.log_kernel(theta)
+        plain = np.log(self.prior_share) + np.asarray(self.prior.log_prob(theta))
+        return np.logaddexp(np.log1p(-self.prior_share) + self.log_kernel(theta), plain)
+
     def log_weight(self, theta: npt.ArrayLike) -> Array:
-        """Return log of prior · g / K (n,): exact, up to the constant Z."""
+        """Return log of prior · g / M (n,): exact, up to the constant Z."""
         theta = as_rows(theta, dim=self.prior.dim)
-        return np.asarray(self.prior.log_prob(theta)) + self._log_g(theta) - self.log_kernel(theta)
+        return np.asarray(self.prior.log_prob(theta)) + self._log_g(theta) - self.log_mixture(theta)
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Return log proposal over prior density (n,), normalised through Z: what `th.Pool` needs."""
@@ -153,7 +171,7 @@ class KernelProposal:
         inside = np.asarray(self.prior.log_prob(theta)) > -np.inf
         out = np.full(len(theta), -np.inf)
         if inside.any():
-            out[inside] = self.log_kernel(theta[inside]) - self._log_g(theta[inside]) - self.log_normaliser
+            out[inside] = self.log_mixture(theta[inside]) - self._log_g(theta[inside]) - self.log_normaliser
         return out
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Draws:
@@ -175,7 +193,7 @@ class KernelProposal:
         kept: list[Array] = []
         found = 0
         while found < n:
-            theta = self._candidates(CANDIDATES_PER_TURN, rng)
+            theta = self.draw_candidates(CANDIDATES_PER_TURN, rng)
             theta = theta[np.asarray(self.prior.log_prob(theta)) > -np.inf]
             theta = theta[rng.standard_exponential(len(theta)) >= self._log_g(theta) - log_g_min]
             kept.append(theta)
@@ -185,8 +203,8 @@ class KernelProposal:
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain numbers, where the cost model has them; the prior is given again on loading."""
-        fix = "let SMC-ABC learn the cost (leave cost= out), or fit it with th.fit_cost"
-        return {
+        fix = "let the method learn the cost (leave cost= out), or fit it with th.fit_cost"
+        described = {
             "kind": "kernel",
             "centres": self.centres.tolist(),
             "log_weights": self.log_weights.tolist(),
@@ -195,3 +213,29 @@ class KernelProposal:
             "penalty": penalty_to_dict(self.penalty),
             "cost": None if self.cost is None else cost_to_dict(self.cost, fix),
         }
+        return described | ({"prior_share": self.prior_share} if self.prior_share else {})
+
+
+def measure_local_covariance(theta: Array) -> Array:
+    """Average the covariance (p, p) of each particle's neighbours over all particles (n, p).
+
+    That of one peak where there are several, and of a part of it where it is bent: a kernel for mixtures that keep the
+    shape of the particles.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.normal(size=(500, 2)) + 100.0 * rng.integers(2, size=(500, 1))  # two peaks of width 1
+        >>> bool(np.sqrt(measure_local_covariance(theta)[0, 0]) < 1.0)
+        True
+    """
+    n, p = theta.shape
+    scale = theta.std(0) + 1e-300
+    z = (theta - theta.mean(0)) / scale
+    count = min(max(int(NEIGHBOUR_SHARE * n), 2 * p + 2), n)
+    total = np.zeros((p, p))
+    for one in z:
+        near = z[np.argpartition(np.square(z - one).sum(1), count - 1)[:count]]
+        off = near - near.mean(0)
+        total += off.T @ off / count
+    floor = 1e-8 * np.eye(p)  # particles on a line still move off it
+    return (total / n + floor) * np.outer(scale, scale)

@@ -15,6 +15,7 @@ from thrifty.priors.prior_dict import prior_from_dict
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.reference import add_inside, as_count
+from thrifty.proposals.truncated import TruncatedPrior
 from thrifty.types import Array, Prior, Weighting, as_rows, set_fields
 
 MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
@@ -121,7 +122,16 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
         case "kernel":  # a folder opened without its prior still has its numbers
             own = prior if data["prior"]["kind"] == "given" else prior_from_dict(data["prior"])
             arrays = (data[label] for label in ("centres", "log_weights", "kernel"))
-            return KernelProposal(own, *arrays, penalty=penalty_from_dict(data["penalty"]), cost=cost)
+            share = float(data.get("prior_share", 0.0))
+            return KernelProposal(
+                own, *arrays, penalty=penalty_from_dict(data["penalty"]), cost=cost, prior_share=share
+            )
+        case "truncated":
+            region = weighting_from_dict(data["region"], prior)
+            if not isinstance(region, KernelProposal):
+                raise WeightError("the region of a truncated prior is not a kernel mixture", code="bad-file")
+            penalty = penalty_from_dict(data["penalty"])
+            return TruncatedPrior(region, data["level"], penalty, cost, log_z=data["log_normaliser"])
         case "pool":
             parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
             return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)

@@ -29,8 +29,9 @@ from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
-from thrifty.store.validate import Block
+from thrifty.store.validate import Block, reject_malformed
 from thrifty.tables.simulations import Simulations
+from thrifty.types import Array
 
 MAX_RELATIVE_DIFFERENCE = (
     1e-4  # of the spread: fits on two processors differ by up to 5e-5, another observation or seed by far more
@@ -61,6 +62,18 @@ def open_generations(
     return MemoryGenerations(simulator, seed, workers), Allowance(n, cost.total(budget), slots)
 
 
+@dataclass(frozen=True)
+class RoundNotes:
+    """What a method in rounds found so far: figures of each round, and posterior draws (n, p) at each observation."""
+
+    judged: tuple[dict[str, float], ...] = ()
+    draws: tuple[Array, ...] = ()
+
+
+def _to_float(value: float | None) -> float:
+    return float("nan") if value is None else float(value)
+
+
 @dataclass
 class MemoryGenerations:
     """Generations through `simulate_many`; nothing is written.
@@ -76,6 +89,16 @@ class MemoryGenerations:
     workers: int = 1
     campaign: None = None
     _counts: list[int] = field(default_factory=list, init=False)
+
+    def recall_rounds(self, identity: dict[str, str]) -> RoundNotes:
+        """Return that no round was judged before."""
+        return RoundNotes()
+
+    def keep_rounds(self, rounds: RoundNotes) -> None:
+        """Keep nothing."""
+
+    def peek(self) -> None:
+        """Return that nothing is committed ahead."""
 
     def read_earlier(self) -> list[tuple[Any, Simulations]]:
         """Return nothing: there are no earlier runs in memory."""
@@ -110,6 +133,47 @@ class CampaignGenerations:
     campaign: Campaign
     engine: Engine
     _block: int = field(default=-1, init=False)
+
+    def recall_rounds(self, identity: dict[str, str]) -> RoundNotes:
+        """Return what earlier calls found between rounds; refuse a folder that another method or setting continued."""
+        with self.campaign.session.writing() as opened:
+            stored, settings = opened.settings.rounds, opened.settings
+            foreign = settings.generations is not None and len(opened.store.blocks()) > settings.generations
+            if stored is None and not foreign:
+                opened.keep(rounds={"identity": identity, "judged": [], "draws": []})
+                return RoundNotes()
+            before = {} if stored is None else stored["identity"]
+            changed = [
+                f"{key}: {before.get(key)} -> {value}" for key, value in identity.items() if before.get(key) != value
+            ]
+            if stored is None or changed:
+                what = "; ".join(changed) if stored else "another sequential method"
+                raise CampaignError(
+                    f"{self.campaign.folder} was continued with other settings ({what:.300})",
+                    code="other-settings",
+                    why="its draws follow from those settings, and its runs are paid for",
+                    fix="use the settings it was made with, or a new folder",
+                )
+            with reject_malformed(self.campaign.folder, "what was found between rounds"):
+                judged = tuple({key: _to_float(value) for key, value in one.items()} for one in stored["judged"])
+                return RoundNotes(judged, tuple(np.array(one, dtype=np.float64) for one in stored["draws"]))
+
+    def keep_rounds(self, rounds: RoundNotes) -> None:
+        """Keep what was found between rounds, before the next one is drawn: a resumed run need not train again."""
+        with self.campaign.session.writing() as opened:
+            identity = (opened.settings.rounds or {}).get("identity", {})
+            judged = [{key: None if np.isnan(v) else v for key, v in one.items()} for one in rounds.judged]
+            draws = [one.tolist() for one in rounds.draws]
+            opened.keep(rounds={"identity": identity, "judged": judged, "draws": draws})
+
+    def peek(self) -> Any:
+        """Return the proposal of the next committed block, or None where there is none."""
+        with self.campaign.session.reading() as opened:
+            blocks = opened.store.blocks()
+            if self._block >= len(blocks):
+                return None
+            part = opened.parts[blocks[self._block].part]
+            return self.campaign.prior if part.kind == "prior" else proposal_of(part, opened.prior)
 
     def read_earlier(self) -> list[tuple[Any, Simulations]]:
         """Return (proposal, simulations) of pilot and plan blocks, their pending runs run first."""

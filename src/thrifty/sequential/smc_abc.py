@@ -17,8 +17,9 @@ which projection of the statistics is compared; the weights never depend on it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,13 +35,14 @@ from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import CostAware
 from thrifty.proposals.kernel import KernelProposal
+from thrifty.sequential.finish import base_method, check_finish, fit_finish
 from thrifty.sequential.generations import Generations, open_generations
 from thrifty.sequential.nearness import RUNS_PER_COEFFICIENT, Nearness, accept_projected, find_tolerance
 from thrifty.sequential.run_pool import RunPool
 from thrifty.sequential.spending import Allowance
 from thrifty.study.study import Study
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Cost, Penalty, Prior, set_fields
+from thrifty.types import Array, Cost, Penalty, Posterior, Prior, set_fields
 from thrifty.weights import ess
 
 FIRST_RUNS = 50  # runs of generation 0 that a budget pays before anything else: fewer say nothing of cost or posterior
@@ -65,6 +67,8 @@ class SMCABC:
             posterior standard deviation. With a scale, an epsilon, or another distance: plain ABC at that distance.
         penalty: g of the kernels; by default √c, the optimum for a fixed budget.
         adjust: Regression adjustment of the final draws.
+        finish: A last step, `th.NPE(prior)`, `th.NLE(prior)`, `th.NRE(prior)` or a `th.Ensemble` of one, fitted to the
+            pool; the study then has its posterior instead of accepted draws. None: accepted draws.
 
     Example:
         >>> def simulator(theta, rng):
@@ -88,6 +92,7 @@ class SMCABC:
     distance: Distance | Callable[[Array, Array], npt.ArrayLike] | None = None
     penalty: Penalty | float = Power(0.5)  # noqa: RUF009 - frozen
     adjust: Adjust = "none"
+    finish: Any = None
 
     def __post_init__(self) -> None:
         set_fields(self, prior=as_prior(self.prior), penalty=as_penalty(self.penalty))
@@ -100,6 +105,14 @@ class SMCABC:
             raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="bad-setting")
         if not 0 <= self.min_acceptance < 1:
             raise ConfigError(f"min_acceptance must lie in [0, 1), got {self.min_acceptance}", code="bad-setting")
+        if self.finish is not None:
+            check_finish(self.finish, self.prior)
+
+    @property
+    def name(self) -> str:
+        """Label of results: "smcabc", or with a last step "smcabc-npe"."""
+        last = "" if self.finish is None else f"-{type(base_method(self.finish)).__name__.lower()}"
+        return f"smcabc{last}"
 
     def run(
         self,
@@ -134,7 +147,7 @@ class SMCABC:
         generations, allowed = open_generations(
             simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine
         )
-        return Loop(self, generations, x_o, cost=cost).run(allowed)
+        return Loop(self, generations, x_o, cost=cost, seed=seed).run(allowed)
 
 
 @dataclass(frozen=True)
@@ -159,12 +172,19 @@ class Generation:
     acceptance: float
     proposal: Prior | CostAware | KernelProposal
 
+    def cells(self) -> dict[str, str]:
+        """Return what a table shows, by column."""
+        shown = {"runs": f"{self.n}", "cost": f"{self.cost:.4g}", "epsilon": f"{self.epsilon:.4g}"}
+        return shown | {"ess": f"{self.ess:.0f}", "accepted": f"{self.acceptance:.1%}"}
+
 
 class Loop:
     """The state of one run: the pool so far, and how the next generation is chosen."""
 
-    def __init__(self, settings: SMCABC, generations: Generations, x_o: npt.ArrayLike, *, cost: Cost | None) -> None:
-        self.settings, self.campaign = settings, generations.campaign
+    def __init__(
+        self, settings: SMCABC, generations: Generations, x_o: npt.ArrayLike, *, cost: Cost | None, seed: int = 0
+    ) -> None:
+        self.settings, self.campaign, self.seed = settings, generations.campaign, seed
         # a campaign keeps its own prior object; parts that are the prior are known by identity
         self.prior: Prior = settings.prior if self.campaign is None else self.campaign.prior
         self.size: int = settings.size or 2 * settings.particles
@@ -174,6 +194,7 @@ class Loop:
 
     def run(self, allowed: Allowance) -> Study:
         """Run generations until something stops them."""
+        began = time.monotonic()
         for proposal, sims in self.source.read_earlier():
             self.pool.add(proposal, sims)
             self._note(proposal, len(sims))
@@ -184,8 +205,10 @@ class Loop:
             size = max(self.size, len(self.pool) // POOL_PER_GENERATION)
             stopped = self._run_generation(proposal, allowed.generation_size(size, each, self.pool.spent), allowed)
         table, generations = self.pool.table, tuple(self.generations)
-        posterior = self._posterior(table)
-        return Study(posterior, table, posterior.x_o, "smcabc", self.campaign, generations=generations, stopped=stopped)
+        posterior, x_o = self._conclude(table)
+        seconds = time.monotonic() - began
+        study = Study(posterior, table, x_o, self.settings.name, self.campaign, seconds=seconds)
+        return replace(study, generations=generations, stopped=stopped)
 
     def _run_first(self, allowed: Allowance) -> str:
         """Run generation 0, from the prior; under a budget at most a share of it."""
@@ -261,6 +284,13 @@ class Loop:
         if isinstance(last.proposal, KernelProposal) and last.acceptance < self.settings.min_acceptance:
             return "acceptance"
         return ""
+
+    def _conclude(self, table: Simulations) -> tuple[Posterior, Array]:
+        """Return the posterior and where it holds: accepted draws, or the last step fitted to the pool."""
+        if self.settings.finish is None:
+            accepted = self._posterior(table)
+            return accepted, accepted.x_o
+        return fit_finish(self.settings.finish, table, self.near.distances, seed=self.seed), self.near.x_o
 
     def _posterior(self, table: Simulations) -> WeightedPosterior:
         """Accept the draws nearest to x_o, in projected statistics where neither distance nor tolerance was given."""

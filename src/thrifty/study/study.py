@@ -14,7 +14,7 @@ import tempfile
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,35 +23,43 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, ThriftyWarning
+from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from thrifty.campaign.campaign import Campaign
     from thrifty.diagnostics import Diagnosis
     from thrifty.report.results import Result
 
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
 _METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
+DEFAULT_RUNS = 5000
 PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Study:
+class Study(Displayed):
     """A posterior, the runs behind it and the observation at which it holds.
 
     Attributes:
         posterior: What `fit` returned.
         simulations: All runs with their weights.
-        x_o: The observation.
-        method: Name of the method, "npe".
+        x_o: The observation; several (k, *event) for a method that takes them.
+        method: Name of the method, "npe", "nle-rounds".
         campaign: The run folder, or None when the runs were in memory.
         seconds: Wall seconds of the fit.
         seed: Seed of draws and checks.
         generations: What each generation did, for sequential methods.
         stopped: Why such a method ended.
+        notes: What the reader should know.
+        local: Whether the posterior was made for x_o alone, as in rounds; checks then use runs near it.
+        each: Where x_o holds several observations (k, *event): one study for each, of the same runs.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -73,6 +81,9 @@ class Study:
     seed: int = 0
     generations: tuple[Any, ...] = ()
     stopped: str = ""
+    notes: tuple[str, ...] = ()
+    local: bool = False
+    each: tuple[Study, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +97,9 @@ class Study:
 
     @cached_property
     def samples(self) -> Array:
-        """Equally weighted posterior draws (2000, p)."""
+        """Equally weighted posterior draws (2000, p); (k, 2000, p) at k observations."""
+        if self.each:
+            return np.stack([one.samples for one in self.each])
         return self.posterior.sample(DRAWS, self.x_o, seed=self.seed)
 
     @cached_property
@@ -95,15 +108,44 @@ class Study:
         from thrifty.costs import cost_from_dict
         from thrifty.diagnostics import diagnose
 
+        if self.each:
+            raise ConfigError(
+                f"this study has {len(self.each)} observations, and checks are made at one",
+                code="bad-observation",
+                fix="study.each[0].diagnosis, and so on",
+            )
+
         recipe = None
         if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
             recipe = self.campaign.session.settings().cost_model
         return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
 
+    def plot(
+        self, *, prior: Any = None, truth: npt.ArrayLike | None = None, others: Mapping[str, Any] | None = None
+    ) -> Figure:
+        """Draw the pair plot of this posterior, with the prior and other posteriors on the same axes.
+
+        Args:
+            prior: Drawn in grey; by default that of the campaign or the posterior. False leaves it out.
+            truth: Parameters (p,) to mark.
+            others: Label -> study, posterior or draws (n, p), drawn as lines.
+        """
+        from thrifty.plots import pairs
+
+        label = self.method or "posterior"
+        return pairs(self, self.x_o, prior=prior, truth=truth, names=self.names, others=others, label=label)
+
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
-        """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's."""
+        """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's.
+
+        Several observations are saved as NAME-1, NAME-2, ...; the first of these results is returned.
+        """
         from thrifty.report.results import Result, save_result
 
+        if self.each:
+            base = name or self.method or "study"
+            first, *_ = [one.save(folder, name=f"{base}-{i}") for i, one in enumerate(self.each, start=1)]
+            return first
         checks = self.__dict__.get("diagnosis")  # only if already computed: saving must not take minutes
         result = Result(
             name=name or self.method or "study",
@@ -119,11 +161,15 @@ class Study:
         return save_result(self._folder(folder), result, self.posterior)
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
-        """Write the report of the campaign and this posterior, one HTML file with all checks."""
+        """Write the report of the campaign and this posterior, one HTML file with all checks.
+
+        Of several observations all are checked and listed, and the posterior at the last one is shown.
+        """
         from thrifty.report import write
 
         folder = self._folder(None)
-        _ = self.diagnosis
+        for one in self.each or (self,):
+            _ = one.diagnosis
         self.save()
         return write(Path(path), folder)
 
@@ -139,22 +185,28 @@ class Study:
         return self.campaign.folder
 
     def summary(self) -> list[tuple[str, float, float, float]]:
-        """Return (name, median, 5 % and 95 % quantile) of each parameter."""
+        """Return (name, median, 5 % and 95 % quantile) of each parameter, at each observation if there are several."""
+        if self.each:
+            numbered = enumerate(self.each, start=1)
+            return [(f"{name} at x_o {i}", m, a, b) for i, one in numbered for name, m, a, b in one.summary()]
         low, middle, high = np.quantile(self.samples, [0.05, 0.5, 0.95], axis=0)
         rows = zip(self.names, middle.tolist(), low.tolist(), high.tolist(), strict=True)
         return [(name, m, a, b) for name, m, a, b in rows]
 
     def _head(self) -> str:
         sims = self.simulations
-        size = int(np.size(self.x_o))
+        size = int(np.size(self.x_o)) // max(len(self.each), 1)
         effective = ess(sims.log_weights[sims.ok]) if sims.ok.any() else 0.0
+        where = f"{len(self.each)} observations" if self.each else "x_o"
         return (
-            f"{self.method or 'study'} at x_o of {size} value{'s' if size != 1 else ''}:"
+            f"{self.method or 'study'} at {where} of {size} value{'s' if size != 1 else ''}:"
             f" {len(sims):,} runs count as {effective:,.0f}"
         )
 
     def _accepted_line(self) -> list[str]:
         """Say how many accepted runs the answer of an ABC method rests on; nothing for other methods."""
+        if self.each:
+            return []
         accepted = getattr(self.posterior, "accepted", None)
         with warnings.catch_warnings():  # said when the draws were made
             warnings.simplefilter("ignore", ThriftyWarning)
@@ -164,34 +216,37 @@ class Study:
         return [f"  rests on {len(np.unique(found.index)):,} accepted runs ({found.ess:,.0f} effective)"]
 
     def __str__(self) -> str:
-        width = max(len(name) for name in self.names)
+        rows = self.summary()
+        width = max(len(name) for name, *_ in rows)
         lines = [self._head(), *self._accepted_line()]
-        lines += [f"  {name:<{width}}  {m:.4g} (90 %: {a:.4g} to {b:.4g})" for name, m, a, b in self.summary()]
+        lines += [f"  {name:<{width}}  {m:.4g} (90 %: {a:.4g} to {b:.4g})" for name, m, a, b in rows]
         return "\n".join(lines + _generation_lines(self.generations, self.stopped))
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return super().__repr__() if self._has_draws() else str(self._card())
 
-    def _repr_html_(self) -> str:
-        from html import escape
+    def _has_draws(self) -> bool:
+        """Whether draws are at hand: a display must not sample a network."""
+        return "samples" in self.__dict__ or isinstance(self.posterior, WeightedPosterior)
 
-        body = "".join(
-            f"<tr><td>{escape(name)}</td><td>{m:.4g}</td><td>{a:.4g} – {b:.4g}</td></tr>"
-            for name, m, a, b in self.summary()
-        )
-        verdict = f"<p>checks: {escape(self.diagnosis.verdict)}</p>" if "diagnosis" in self.__dict__ else ""
-        where = f"<p>runs: <code>{escape(str(self.campaign.folder))}</code></p>" if self.campaign else ""
-        head = "<tr><th>parameter</th><th>median</th><th>90 % interval</th></tr>"
-        lead = "; ".join([self._head(), *(line.strip() for line in self._accepted_line())])
-        return f"<p>{escape(lead)}</p><table>{head}{body}</table>{verdict}{where}"
+    def _card(self) -> Card:
+        if not self._has_draws():
+            return Card(self._head(), notes=["study.samples draws from the posterior; then they are summed up here"])
+        rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary()]
+        notes = [line.strip() for line in self._accepted_line()]
+        notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
+        notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
+        return Card(self._head(), header=("parameter", "median", "5 %", "95 %"), rows=rows, notes=notes)
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
     if not generations:
         return []
-    rows = [f"{'generation':>10} {'runs':>7} {'cost':>10} {'epsilon':>10} {'ess':>7} {'accepted':>9}"]
-    for i, g in enumerate(generations):
-        rows.append(f"{i:>10} {g.n:>7} {g.cost:>10.4g} {g.epsilon:>10.4g} {g.ess:>7.0f} {g.acceptance:>9.1%}")
-    return [*rows, f"stopped by {stopped}"]
+    table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+    widths = {label: max(10, *(len(row[label]) for row in table)) for label in table[0]}
+    lines = [" ".join(f"{label:>{width}}" for label, width in widths.items())]
+    lines += [" ".join(f"{row[label]:>{width}}" for label, width in widths.items()) for row in table]
+    return [*lines, f"stopped by {stopped}"]
 
 
 def infer(
@@ -199,7 +254,8 @@ def infer(
     prior: Any,
     x_o: npt.ArrayLike,
     *,
-    n: int = 5000,
+    n: int | None = None,
+    budget: float | str | None = None,
     method: Any = None,
     folder: str | os.PathLike[str] | None = None,
     seed: int = 0,
@@ -215,7 +271,9 @@ def infer(
         simulator: `simulate(theta, rng)`, or `th.Command`.
         prior: Anything `th.as_prior` reads.
         x_o: The observation, as the simulator returns it.
-        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well.
+        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well; 5000 where no budget is
+            given. A sequential method counts all its runs.
+        budget: Total cost for a sequential method, "2 cpu-h"; with n as well, whichever comes first ends the runs.
         method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`.
         folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
         seed: Seed of every draw, run and network.
@@ -242,17 +300,27 @@ def infer(
     prior = as_prior(prior)
     read_observations(x_o, np.asarray(x_o, dtype=object).shape)  # refuses before the first run what none can return
     x_o = np.asarray(x_o, dtype=np.float64)
-    check_count(n, "infer")
     method = _as_method(method, prior)
+    n = DEFAULT_RUNS if n is None and budget is None else n
+    if n is not None:
+        check_count(n, "infer")
+    if budget is not None and not hasattr(method, "run"):
+        raise ConfigError(
+            f"budget = {budget!r} without rounds",
+            code="conflicting-settings",
+            fix='n=5000; rounds=4 with the budget; or th.Campaign(...).plan(budget="2 cpu-h")',
+        )
     place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
     campaign = Campaign(place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if hasattr(method, "run"):  # a sequential method chooses its own runs
         began = time.monotonic()
-        study = method.run(campaign, x_o, n=n, seed=seed, workers=workers)
-        study = replace(study, campaign=campaign, method=_name(method), seed=seed, seconds=time.monotonic() - began)
+        study = method.run(campaign, x_o, n=n, budget=budget, seed=seed, workers=workers)
+        same = {"campaign": campaign, "method": _name(method), "seed": seed, "seconds": time.monotonic() - began}
+        study = replace(study, **same, each=tuple(replace(one, **same) for one in study.each))
     else:
+        assert n is not None, "only a sequential method takes a budget alone"
         campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
         read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
         campaign.plan(n=n)
@@ -286,4 +354,4 @@ def _as_method(method: Any, prior: Any) -> Any:
 
 
 def _name(method: Any) -> str:
-    return type(method).__name__.lower()
+    return getattr(method, "name", "") or type(method).__name__.lower()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from thrifty.cli.config_tables import ROUND_METHODS
 
 Folder = Annotated[
     Path | None, typer.Argument(help="The run folder; by default the one in thrifty.toml.", show_default=False)
@@ -32,3 +35,16 @@ AllowIncomplete = Annotated[
     bool, typer.Option("--allow-incomplete", help="Use the finished runs although some are missing.")
 ]
 MaxFailed = Annotated[float, typer.Option(help="Largest share of prior mass that may have failed.", min=0.0, max=1.0)]
+Observed = Annotated[
+    Path | None,
+    typer.Option("--observed", "-o", help="Your data, for rounds: csv, json or npy; one row each.", show_default=False),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--rounds", help="Infer in this many rounds at the observation.", min=1, show_default=False),
+]
+InRounds = StrEnum("InRounds", list(ROUND_METHODS))
+RoundMethod = Annotated[
+    InRounds | None,
+    typer.Option("--method", "-m", help="For rounds, instead of [infer] method.", show_default=False),
+]

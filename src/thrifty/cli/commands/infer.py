@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,11 +11,8 @@ import typer
 from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
 from thrifty.cli.config_tables import METHODS
 from thrifty.cli.output import Screen
-from thrifty.errors import ConfigError, DataError, ThriftyError
+from thrifty.errors import ConfigError, DataError
 
-CHECKED_POSTERIORS = 300  # that the diagnosis draws from
-MIN_ACCEPTED = 100  # runs that ABC keeps: fewer describe no posterior
-MAX_CHECK_MINUTES = 5.0  # networks take seconds, a Markov chain for each of 300 data sets may take hours
 Method = StrEnum("Method", list(METHODS))
 
 
@@ -46,6 +42,7 @@ def infer(
     Executes no code from the folder. Exit code 4 if the checks say that the posterior should not be trusted.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.finish_study import keep_study
     from thrifty.cli.project import check_has_runs, find_folder, relative_path
     from thrifty.inference.checks import read_observations
     from thrifty.report.results import check_name
@@ -63,26 +60,13 @@ def infer(
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
     read_observations(x_o, event)  # rejects data of the wrong length before training, not after
-    chosen = _make_method(label, campaign.prior, settings, runs=int(simulations.ok.sum()))
+    chosen = _make_method(label, campaign.prior, settings)
     screen.step(label, f"fitting {len(simulations):,} runs")
     study = fit_study(chosen, simulations, x_o, label=label, campaign=campaign, seed=seed)
     screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
-    checked = None if no_checks else _run_checks(study, screen, patient=all_checks)
-    result = study.save(name=name)
-    _show(screen, study, checked=bool(checked))
-    code = _exit_code(study, checked)
-    screen.result(_as_dict(study, result, exit_code=code))
-    screen.say(f"kept in {relative_path(place)}/infer/{result.name}")
+    code = keep_study(study, screen, name=name, checks=not no_checks, patient=all_checks)
     screen.next(f"thrifty report {relative_path(place)}")
     return code
-
-
-def _exit_code(study: Any, checked: bool | None) -> int:
-    """Return 4 where the report advises against trust: checks failed or impossible, or too much prior mass failed."""
-    from thrifty.campaign.weighting import MAX_FAILED_MASS
-
-    doubtful = checked is False or (checked and study.diagnosis.verdict == "do not trust")
-    return 4 if doubtful or study.simulations.failed_mass > MAX_FAILED_MASS else 0
 
 
 def _check_not_kept(place: Path, name: str, x_o: Any) -> None:
@@ -99,28 +83,6 @@ def _check_not_kept(place: Path, name: str, x_o: Any) -> None:
                 why="nothing is overwritten",
                 fix=f"thrifty infer --name {name}-2",
             )
-
-
-def _run_checks(study: Any, screen: Any, *, patient: bool) -> bool | None:
-    """Run the checks: True when done, None when left out because they take too long, False when impossible.
-
-    The fit is kept in all cases.
-    """
-    began = time.monotonic()
-    study.posterior.sample(100, study.x_o, seed=study.seed)
-    minutes = CHECKED_POSTERIORS * (time.monotonic() - began) / 60
-    if minutes > MAX_CHECK_MINUTES and not patient:
-        screen.say(
-            f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks runs them"
-        )
-        return None
-    screen.step("checks", "calibration, weights, reach" + (f" (about {minutes:.0f} minutes)" if minutes > 1 else ""))
-    try:
-        _ = study.diagnosis
-    except ThriftyError as error:
-        screen.say(f"warning: the checks are not possible: {error.what}")
-        return False
-    return True
 
 
 def _read_settings(config: Path | None) -> dict[str, Any]:
@@ -147,32 +109,9 @@ def _read_observation(observed: Path | None, settings: dict[str, Any]) -> Any:
     return read_observed(path)
 
 
-def _make_method(label: str, prior: Any, settings: dict[str, Any], *, runs: int) -> Any:
+def _make_method(label: str, prior: Any, settings: dict[str, Any]) -> Any:
     import thrifty as th
 
-    if label == "abc":
-        own = {key: settings[key] for key in ("quantile", "epsilon", "adjust") if key in settings}
-        if not {"quantile", "epsilon"} & set(own):  # one percent, but not too few for a posterior
-            own["n_accept"] = min(max(MIN_ACCEPTED, runs // 100), runs)
-        return th.ABC(prior, **own)
+    if label == "abc":  # what is not set is the library's to choose
+        return th.ABC(prior, **{key: settings[key] for key in ("quantile", "epsilon", "adjust") if key in settings})
     return getattr(th, METHODS[label])(prior)
-
-
-def _show(screen: Any, study: Any, *, checked: bool) -> None:
-    from thrifty.campaign.quote import align_columns
-
-    rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
-    screen.data(align_columns(["parameter", "median", "5 %", "95 %", ""], rows))
-    if not checked:
-        return
-    screen.data(f"verdict   {study.diagnosis.verdict}")
-    for line in str(study.diagnosis).splitlines()[1:]:
-        screen.say(line)
-
-
-def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:
-    rows = {name: {"median": m, "low": a, "high": b} for name, m, a, b in study.summary()}
-    return {
-        "method": result.method, "name": result.name, "parameters": rows, "runs": len(study.simulations),
-        "seconds": study.seconds, "diagnosis": result.diagnosis, "posterior": result.posterior_path, "exit": exit_code,
-    }  # fmt: skip

@@ -18,12 +18,20 @@ def plan(
     """Show a quote for every penalty; commits nothing.
 
     Times a pilot, fits the cost and tests the weights. Change thrifty.toml and plan again as often as you like; thrifty
-    run commits the plan and does the runs.
+    run commits the plan and does the runs. Rounds choose their draws on the way: of them it shows what is known.
     """
-    from thrifty.cli.project import relative_path, start_session
+    from thrifty.cli.project import find_target, relative_path, start_session
+    from thrifty.cli.rounds_run import read_request
 
     screen = Screen(quiet, json)
+    request = read_request(find_target(folder, config)[0])
     session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+    if request is not None:
+        from thrifty.cli.rounds_run import say_rounds, show_plan
+
+        say_rounds(screen, show_plan(session, request))
+        screen.next(f"thrifty run {relative_path(session.campaign.folder)}")
+        return 0
     quote = session.campaign.quote(**session.settings.plan_arguments(), workers=session.run.workers)
     for label, text in quote.facts():
         screen.step(label, text)

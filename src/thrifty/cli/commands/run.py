@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thrifty.cli.commands import Changed, Config, Folder, Json, Quiet, Workers
+from thrifty.cli.commands import Changed, Config, Folder, Json, Observed, Quiet, RoundMethod, Rounds, Workers
 from thrifty.cli.output import Screen
 from thrifty.errors import ConfigError
 
@@ -29,24 +29,56 @@ def run(
     add_penalty: Annotated[
         bool, typer.Option("--add-penalty", help="If the penalty has changed, add runs with the new one.")
     ] = False,
+    rounds: Rounds = None,
+    observed: Observed = None,
+    method: RoundMethod = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Commit the plan and do its runs; continue an existing folder.
 
+    With --rounds, or rounds in thrifty.toml: infer in rounds at the observation, each drawn where the posterior of the
+    round before lies, check the posterior and keep it, as thrifty infer does.
+
     Stop it or kill it, and call it again: no run is lost and none is done twice. Exit codes: 0 done, 3 budget or
-    deadline reached before the target, 4 too much prior mass failed, 130 interrupted.
+    deadline reached before the target (without rounds: with them a used budget is the normal end), 4 too much prior
+    mass failed or the checks of a posterior say not to trust it, 130 interrupted.
     """
     from thrifty.campaign.budget import seconds
-    from thrifty.cli.project import start_session
+    from thrifty.cli.project import find_target, start_session
+    from thrifty.cli.rounds_run import read_request
 
     if deadline:
         seconds(deadline)
     screen = Screen(quiet, json)
+    settings, place = find_target(folder, config)
+    chosen = None if method is None else str(method)
+    request = read_request(settings, rounds=rounds, observed=observed, method=chosen, deadline=deadline)
+    if request is not None:
+        from thrifty.cli.rounds_run import run_rounds
+
+        session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+        return run_rounds(session, request)
+    _check_is_plain(place)
     session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
     _commit(session, add_penalty=add_penalty)
     status = session.campaign.run(**session.run_arguments(), deadline=deadline or session.run.deadline or None)
     return _finish(session, status)
+
+
+def _check_is_plain(folder: Path) -> None:
+    """Reject a folder with rounds for a plain plan, which would add n runs beside them."""
+    from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.project import STORE, relative_path
+
+    if not (folder / STORE).is_file() or Campaign.open(folder).session.settings().rounds is None:
+        return
+    raise ConfigError(
+        f"{relative_path(folder)} is run in rounds, and neither thrifty.toml nor this command asks for rounds",
+        code="conflicting-settings",
+        why="a plan over the whole prior would be added and paid for",
+        fix=f"thrifty run {relative_path(folder)} --rounds 4 --observed FILE; or rounds = 4 under [infer]",
+    )
 
 
 @wraps(run, assigned=("__annotations__",))

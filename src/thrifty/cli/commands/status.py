@@ -55,17 +55,27 @@ def _read_status(campaign: Any) -> dict[str, Any]:
     if state == "stopped or running" and running is not None:
         state = "running" if running else "stopped"
     folder = relative_path(campaign.folder)
+    if now.rounds and state == "complete":
+        state = "complete" if _has_result(campaign.folder) else "in rounds"
     follow = {
         "running": f"thrifty status {folder} --watch",
-        "complete": f"thrifty infer {folder} --observed observed.csv",
+        "complete": f"thrifty report {folder}" if now.rounds else f"thrifty infer {folder} --observed observed.csv",
     }.get(state, f"thrifty run {folder}")
     return {**now.as_dict(), "folder": folder, "state": state, "running": running, "next": follow, "text": str(now)}
+
+
+def _has_result(folder: Path) -> bool:
+    """Whether a posterior was kept: rounds end with one, and a posterior may still be trained between two of them."""
+    from thrifty.report.results import RESULTS_FOLDER
+
+    return any((folder / RESULTS_FOLDER).glob("*-rounds*/result.json"))
 
 
 def _show(screen: Screen, found: dict[str, Any], *, watch: bool) -> None:
     text = found.pop("text").split(":", 1)[1].strip()
     head, *rest = text.splitlines()
-    head = head.replace("stopped or running", found["state"], 1)
+    for state in ("stopped or running", "complete"):
+        head = head.replace(state, found["state"], 1)
     if watch and sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not screen.json:
         print("\x1b[2J\x1b[H", end="")
     screen.data("\n".join([f"{found['folder']}: {head}", *rest]))

@@ -1,0 +1,87 @@
+"""Check, keep and show a study on the command line: the end of `thrifty infer` and of `thrifty run --rounds`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from thrifty.cli.output import Screen
+from thrifty.errors import ThriftyError
+
+CHECKED_POSTERIORS = 300  # that the diagnosis draws from
+MAX_CHECK_MINUTES = 5.0  # networks take seconds, a Markov chain for each of 300 data sets may take hours
+
+
+def keep_study(study: Any, screen: Screen, *, name: str = "", checks: bool = True, patient: bool = False) -> int:
+    """Check a study of one observation, keep it in its folder, and show it; return the exit code.
+
+    Args:
+        study: With its campaign.
+        screen: Where to write.
+        name: Of the result; the name of the method by default.
+        checks: Whether to check the posterior.
+        patient: Whether to do so even if every call of the posterior takes long: `th.diagnose` then measures
+            calibration on as many of them as fit into its time limit.
+    """
+    from thrifty.cli.project import relative_path
+
+    checked = run_checks(study, screen, patient=patient) if checks else None
+    result = study.save(name=name)
+    _show(screen, study, checked=bool(checked))
+    code = _exit_code(study, checked)
+    screen.result(_as_dict(study, result, exit_code=code))
+    screen.say(f"kept in {relative_path(study.campaign.folder)}/infer/{result.name}")
+    return code
+
+
+def run_checks(study: Any, screen: Any, *, patient: bool) -> bool | None:
+    """Run the checks: True when done, None when left out because they take too long, False when impossible.
+
+    The fit is kept in all cases.
+    """
+    began = time.monotonic()
+    study.posterior.sample(100, study.x_o, seed=study.seed)
+    minutes = CHECKED_POSTERIORS * (time.monotonic() - began) / 60
+    if minutes > MAX_CHECK_MINUTES and not patient:
+        screen.say(
+            f"warning: the checks would take about {minutes:.0f} minutes and were left out; --all-checks runs them"
+        )
+        return None
+    screen.step(
+        "checks",
+        "calibration, weights, reach" + (f" (about {minutes:.0f} minutes)" if minutes > 1 and not patient else ""),
+    )
+    try:
+        _ = study.diagnosis
+    except ThriftyError as error:
+        screen.say(f"warning: the checks are not possible: {error.what}")
+        return False
+    return True
+
+
+def _exit_code(study: Any, checked: bool | None) -> int:
+    """Return 4 where the report advises against trust: checks failed or impossible, or too much prior mass failed."""
+    from thrifty.campaign.weighting import MAX_FAILED_MASS
+
+    doubtful = checked is False or (checked and study.diagnosis.verdict == "do not trust")
+    return 4 if doubtful or study.simulations.failed_mass > MAX_FAILED_MASS else 0
+
+
+def _show(screen: Any, study: Any, *, checked: bool) -> None:
+    from thrifty.display import align_columns
+
+    rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
+    screen.data(align_columns(["parameter", "median", "5 %", "95 %", ""], rows))
+    if not checked:
+        return
+    screen.data(f"verdict   {study.diagnosis.verdict}")
+    for line in str(study.diagnosis).splitlines()[1:]:
+        screen.say(line)
+
+
+def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:
+    rows = {name: {"median": m, "low": a, "high": b} for name, m, a, b in study.summary()}
+    return {
+        "method": result.method, "name": result.name, "parameters": rows, "runs": len(study.simulations),
+        "seconds": study.seconds, "diagnosis": result.diagnosis, "posterior": result.posterior_path, "exit": exit_code,
+    }  # fmt: skip

@@ -1,0 +1,167 @@
+"""Run rounds of inference from the command line: what is asked for, what is known before, a line a round, the end."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from thrifty.cli.config_errors import ManyErrors
+from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
+from thrifty.cli.finish_study import keep_study
+from thrifty.cli.project import Session, make_engine, read_observed, relative_path
+from thrifty.cli.round_settings import find_conflicts
+from thrifty.errors import ConfigError
+from thrifty.runner.progress import format_amount
+
+if TYPE_CHECKING:
+    from thrifty.cli.output import Screen
+    from thrifty.types import Array
+
+STOPPED = {
+    "settled": "the posterior has settled; the rest is not spent",
+    "runs": "all runs are used",
+    "budget": "the budget is used",
+}
+
+
+@dataclass(frozen=True)
+class RoundRequest:
+    """Rounds as asked for.
+
+    Attributes:
+        rounds: How many, at most.
+        method: One of `ROUND_METHODS`.
+        observed: File of the observation.
+        x_o: What it holds.
+    """
+
+    rounds: int
+    method: str
+    observed: Path
+    x_o: Array
+
+
+def read_request(
+    settings: Settings,
+    *,
+    rounds: int | None = None,
+    observed: Path | None = None,
+    method: str | None = None,
+    deadline: str = "",
+) -> RoundRequest | None:
+    """Read the rounds that file and options ask for, options first; None where neither does.
+
+    Raises:
+        ConfigError: conflicting-settings; `ManyErrors` for several.
+    """
+    asked = rounds if rounds is not None else settings.infer.rounds
+    if asked is None:
+        given = [name for name, value in (("--observed", observed), ("--method", method)) if value is not None]
+        if given:
+            what = f"{' and '.join(given)} without --rounds"
+            fix = "thrifty run --rounds 4 --observed observed.csv; or thrifty run, then thrifty infer"
+            raise ConfigError(what, code="conflicting-settings", fix=fix)
+        return None
+    path = observed if observed is not None else settings.infer.observed
+    chosen = method or _written_method(settings)
+    run = replace(settings.run, deadline=deadline or settings.run.deadline)
+    problems = [
+        ConfigError(what, code="conflicting-settings", fix=fix)
+        for _, what, fix in find_conflicts(replace(settings.infer, method=chosen), settings.plan, run)
+    ]
+    if path is None:
+        what, fix = "rounds are run at an observation, and none is given", "--observed observed.csv"
+        problems.append(ConfigError(what, code="conflicting-settings", fix=fix))
+    if problems or path is None:
+        raise problems[0] if len(problems) == 1 else ManyErrors(problems)
+    return RoundRequest(asked, chosen, path, read_observed(path))
+
+
+def _written_method(settings: Settings) -> str:
+    """Return the method that the file names, or the default of rounds: the default of the file is for one fit."""
+    written = tomllib.loads(settings.text).get("infer", {})
+    return settings.infer.method if "method" in written else ROUND_METHODS[0]
+
+
+def show_plan(session: Session, request: RoundRequest) -> dict[str, Any]:
+    """Say what is known before the first round: the pilot, and how much the rounds may use; return it as values."""
+    plan, status = session.settings.plan, session.campaign.status()
+    each = status.spent / max(status.done, 1)
+    screen, unit = session.screen, status.unit
+    label, what = ("pilot", "; a part of round 0") if status.done == status.pilots else ("so far", "")
+    spent = f"{status.done:,} runs, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
+    screen.step(label, spent + what)
+    limits = [f"{plan.n:,} runs in all, pilot included"] if plan.n is not None else []
+    limits += [f"a budget of {plan.budget}"] if plan.budget else []
+    screen.step(
+        "rounds", f"at most {request.rounds} of {request.method} at {request.observed.name}, with {_join(limits)}"
+    )
+    screen.step("round 0", "from the prior: nothing is known of the posterior yet")
+    screen.step("later", "each draws where the posterior of the round before lies: what its runs cost is known then")
+    found = {"rounds": request.rounds, "method": request.method, "n": plan.n, "budget": plan.budget or None}
+    return {**found, "pilots": status.pilots, "spent": status.spent, "cost_per_run": each, "unit": unit}
+
+
+def _join(limits: list[str]) -> str:
+    return " or ".join(limits) + (", whichever comes first" if len(limits) > 1 else "")
+
+
+def run_rounds(session: Session, request: RoundRequest) -> int:
+    """Run the rounds, or what is missing of them, and keep a result for each observation; return the exit code.
+
+    0: the runs or the budget are used, or the posterior has settled; 4: the checks advise against trust.
+    """
+    from thrifty.campaign.status import describe_round
+
+    campaign, screen, plan = session.campaign, session.screen, session.settings.plan
+    _check_observation(campaign, request)
+    unit, ended = campaign.status().unit, iter(range(request.rounds))
+
+    def show(one: Any) -> None:
+        text = describe_round(one.n, one.volume, one.moved, format_amount(one.cost, unit))
+        screen.step(f"round {next(ended)}", text)
+
+    study = _make_method(session, request).run(
+        campaign,
+        request.x_o,
+        n=plan.n,
+        budget=plan.budget or None,
+        seed=plan.seed,
+        engine=make_engine(session.run),
+        on_round=show,
+    )
+    screen.step("rounds", f"{len(study.generations)} done: {STOPPED.get(study.stopped, study.stopped)}")
+    status = campaign.status()
+    screen.data(str(status))
+    screen.result({**status.as_dict(), "stopped": study.stopped, "exit": 0})
+    codes = [
+        keep_study(one, screen, name=f"{study.method}-{i}" if study.each else "", patient=True)
+        for i, one in enumerate(study.each or (study,), start=1)
+    ]
+    screen.next(f"thrifty report {relative_path(campaign.folder)}")
+    return max(codes)
+
+
+def _make_method(session: Session, request: RoundRequest) -> Any:
+    import thrifty as th
+
+    made = th.Rounds(getattr(th, METHODS[request.method])(session.campaign.prior), rounds=request.rounds)
+    penalty = session.settings.plan.penalty
+    return made if penalty is None else replace(made, penalty=penalty)
+
+
+def _check_observation(campaign: Any, request: RoundRequest) -> None:
+    """Reject data of the wrong length after the pilot, not after the first round."""
+    from thrifty.inference.checks import read_observations
+
+    runs = campaign.simulations(allow_incomplete=True, max_failed=1.0)
+    read_observations(request.x_o, runs.pairs()[1].shape[1:])
+
+
+def say_rounds(screen: Screen, found: dict[str, Any]) -> None:
+    """Write what `show_plan` returned as data."""
+    limit = f"n = {found['n']:,}" if found["n"] is not None else f"budget = {found['budget']}"
+    screen.data(f"rounds = {found['rounds']}, method = {found['method']}, {limit}")
+    screen.result(found)

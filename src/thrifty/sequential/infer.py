@@ -1,0 +1,103 @@
+"""Infer parameters in one call: `th.infer`, with one plan over the whole prior, or in rounds at the observation.
+
+The steps are those of `study.study.infer`, which runs any method. Here `rounds=` becomes the method `th.Rounds`: a
+study lies below the sequential methods that return one, so that it cannot make them itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError
+from thrifty.inference.neural.nle import NLE
+from thrifty.priors import as_prior
+from thrifty.sequential.rounds import Rounds
+from thrifty.study import study as plain
+from thrifty.study.study import Study
+
+
+def infer(
+    simulator: Callable[..., Any],
+    prior: Any,
+    x_o: npt.ArrayLike,
+    *,
+    n: int | None = None,
+    budget: float | str | None = None,
+    rounds: int | None = None,
+    method: Any = None,
+    folder: str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    cost: Literal["cpu", "wall", "reported"] = "cpu",
+    depends_on: Sequence[str | os.PathLike[str]] = (),
+) -> Study:
+    """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
+
+    Calling it again with the same folder continues where it was; no run is done twice.
+
+    Args:
+        simulator: `simulate(theta, rng)`, or `th.Command`.
+        prior: Anything `th.as_prior` reads.
+        x_o: The observation, as the simulator returns it; with rounds also several (k, *event).
+        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well; 5000 where no budget is
+            given. With rounds, and for other sequential methods: all runs.
+        budget: Total cost, "2 cpu-h", "40 min" or a number in the unit that runs report, with rounds or another
+            sequential method; with n as well, whichever comes first ends the runs.
+        rounds: How many rounds, at most (`th.Rounds`): for one observation whose posterior is narrow.
+        method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`. With
+            rounds: `th.NLE`, the default, `th.NRE`, `th.NPE`, or a `th.Ensemble` of one.
+        folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
+        seed: Seed of every draw, run and network.
+        workers: Local worker processes.
+        cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
+        depends_on: Data files that the simulator reads, as for `th.Campaign`.
+
+    Returns:
+        A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
+
+    Example:
+        >>> def simulate(theta, rng):
+        ...     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
+        >>> method = th.ABC(quantile=0.2)
+        >>> study = th.infer(simulate, th.Uniform(0, 4), [2.0], n=300, method=method, cost="reported", workers=1)
+        >>> len(study.simulations), bool(abs(study.samples.mean() - 2) < 1)
+        (360, True)
+    """
+    prior = as_prior(prior)
+    return plain.infer(
+        simulator,
+        prior,
+        x_o,
+        n=n,
+        budget=budget,
+        method=method if rounds is None else make_rounds(method, prior, rounds),
+        folder=folder,
+        seed=seed,
+        workers=workers,
+        cost=cost,
+        depends_on=depends_on,
+    )
+
+
+def make_rounds(method: Any, prior: Any, rounds: int) -> Rounds:
+    """Return a method in rounds: of a class, of one with settings, of NLE where none is given.
+
+    Example:
+        >>> make_rounds(None, th.Uniform(0, 1), 3).name, make_rounds(th.NPE, th.Uniform(0, 1), 2).name
+        ('nle-rounds', 'npe-rounds')
+    """
+    if isinstance(method, Rounds):
+        return replace(method, rounds=rounds)
+    if isinstance(method, str):
+        raise ConfigError(
+            f"method = {method!r} is not a method",
+            code="bad-setting",
+            fix="method=th.NLE, th.NRE or th.NPE, without quotes",
+        )
+    chosen = NLE if method is None else method
+    return Rounds(chosen(prior) if isinstance(chosen, type) else chosen, rounds=rounds)
