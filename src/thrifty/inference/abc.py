@@ -24,15 +24,20 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, count_things
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
 from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
+from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
+from thrifty.inference.answers.dimensions import Divisible
+from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import Reach, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
@@ -270,8 +275,8 @@ def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
     return sims.x.reshape(len(sims) * sims.m, -1), np.repeat(sims.log_weights, sims.m)
 
 
-@dataclass(frozen=True)
-class ABCPosterior:
+@dataclass(frozen=True, repr=False)
+class ABCPosterior(PlottedPosterior, Divisible):
     """ABC for any observation, from one table.
 
     Attributes:
@@ -290,6 +295,21 @@ class ABCPosterior:
     adjust: Adjust
     box: BoxTransform
     names: tuple[str, ...] = ()
+
+    def _card(self) -> Card:
+        rule = asdict(self.tolerance)
+        accepts = [f"{name} = {value:g}" for name, value in rule.items() if value is not None]
+        size = "data sets" if self.distance.datasets else count_things(self.x.shape[1], "number")
+        return Card(
+            f"ABC posterior of {', '.join(self.names) or count_things(self.theta.shape[1], 'parameter')}",
+            [
+                ("rests on", f"{count_things(len(self.theta), 'run')} that count as {ess(self.log_weights):,.0f}"),
+                ("observation", f"any of {size}"),
+                ("distance", type(self.distance).__name__),
+                ("accepts", ", ".join(accepts) or "the nearest 1 % of prior mass, and enough runs"),
+                ("adjustment", self.adjust),
+            ],
+        )
 
     @property
     def m(self) -> int:
@@ -315,6 +335,15 @@ class ABCPosterior:
             rows = np.random.default_rng(0).choice(len(rows), REACH_PAIRS, replace=False)
         reach = Reach.of(self.x[rows], self.log_weights[rows // self.m])
         return replace(reach, n=len(self.x), low=freeze(self.x.min(0)), high=freeze(self.x.max(0)))
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends (p,) of the parameters' support."""
+        return self.box.low, self.box.high
+
+    def bind_density(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
+        """Return theta (k, p) -> log kernel density (k,) of the accepted draws, which are found once."""
+        return self.accepted(x_o).log_prob
 
     def distances(self, x_o: npt.ArrayLike) -> Array:
         """Compute the distance of every pair (n·m,) from the observation."""
@@ -360,6 +389,16 @@ class ABCPosterior:
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log kernel density (k,) of the accepted draws at theta (k, p)."""
         return self.accepted(x_o).log_prob(theta)
+
+    def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
+        """Log of the mean density of x within epsilon of x_o, by weighted acceptance; nothing is random.
+
+        It tends to log p(x_o) as epsilon falls. Distances without a volume give the log of the acceptance alone.
+        """
+        distance = self.distances(x_o)
+        log_weights = np.repeat(self.log_weights, self.m)
+        epsilon = self.tolerance.choose_epsilon(distance, log_weights, self._least_accepted)
+        return convert_to_density(measure_acceptance(distance, epsilon, self.log_weights), self.distance, epsilon)
 
     def _read_observation(self, x_o: npt.ArrayLike) -> Array:
         if not self.distance.datasets:

@@ -39,6 +39,7 @@ class Supplied(NamedTuple):
     prior: Any = None
     network: Any = None
     embedding: Any = None
+    likelihood: Any = None
 
     def choose_prior(self, recipe: Mapping[str, Any]) -> Prior:
         """Return the user's prior, or else the one in the recipe."""
@@ -76,8 +77,13 @@ def write(path: str | Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.
 
 def write_members(path: str | Path, parts: Sequence[tuple[Recipe, Arrays]], *, prior: Recipe, ensemble: bool) -> None:
     """Write one or several posteriors under one prior to one file."""
-    recipe = {"kind": "posterior", "ensemble": ensemble, "prior": prior, "members": [values for values, _ in parts]}
-    write(path, recipe, {f"{i}/{name}": array for i, (_, own) in enumerate(parts) for name, array in own.items()})
+    write(path, *join_members(parts, kind="posterior", ensemble=ensemble, prior=prior))
+
+
+def join_members(parts: Sequence[tuple[Recipe, Arrays]], **values: Any) -> tuple[Recipe, Arrays]:
+    """Join the parts of several posteriors to one recipe with these values and one set of arrays, "0/…", "1/…"."""
+    recipe = values | {"members": [own for own, _ in parts]}
+    return recipe, {f"{i}/{name}": array for i, (_, own) in enumerate(parts) for name, array in own.items()}
 
 
 def read(path: Path, *kinds: str) -> tuple[Recipe, Arrays]:

@@ -176,9 +176,14 @@ def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.
     return mask, notes
 
 
+def least_run_count(dim: int) -> int:
+    """Return how many valid runs a network needs at least: 20 per parameter, and 50."""
+    return max(50, 20 * dim)
+
+
 def check_run_count(n: int, dim: int) -> None:
-    """Refuse to learn from fewer valid runs than 20 per parameter, and fewer than 50."""
-    least = max(50, 20 * dim)
+    """Refuse to learn from fewer valid runs than a network needs."""
+    least = least_run_count(dim)
     if n < least:
         raise DataError(
             f"{n} valid simulations for {dim} parameters; need at least {least}",

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference import archive
+from thrifty.inference.answers.dimensions import Divisible
+from thrifty.inference.answers.evidence import LogEvidence, average_members
+from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws, check_fit
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
@@ -26,6 +31,8 @@ class Ensemble:
     Args:
         method: Settings with `fit(simulations, seed)`, such as `th.NPE(prior)`.
         members: How many fits.
+        share: Of the runs that each member is fitted to, drawn at random without repeats. With 0.5 the spread of the
+            members is the error of learning from all of the runs, which `log_evidence` uses.
 
     Example:
         >>> th.Ensemble(th.NPE(th.Normal(0.0, 1.0)), members=5).members
@@ -34,12 +41,15 @@ class Ensemble:
 
     method: Any
     members: int = 5
+    share: float = 1.0
 
     def __post_init__(self) -> None:
         if not hasattr(self.method, "fit"):
             raise ConfigError(f"an ensemble needs a method with fit, got {self.method!r}", code="bad-setting")
         if not isinstance(self.members, int) or self.members < 1:
             raise ConfigError(f"members = {self.members!r}; a whole number of at least 1 is needed", code="bad-setting")
+        if not 0 < self.share <= 1:
+            raise ConfigError(f"share = {self.share!r}; a number in (0, 1] is needed", code="bad-setting")
         if self.members > 1 and getattr(getattr(self.method, "training", None), "checkpoint", None):
             raise ConfigError(
                 "members cannot share one checkpoint file", code="conflicting-settings", fix="leave checkpoint out"
@@ -49,17 +59,31 @@ class Ensemble:
         """Fit every member; member i uses a seed made from (seed, i)."""
         check_fit(simulations, seed)
         seeds = np.random.SeedSequence(seed).generate_state(self.members)
-        return EnsemblePosterior(tuple(self.method.fit(simulations, seed=int(s)) for s in seeds))
+        fits = [self.method.fit(self._choose_runs(simulations, int(s)), seed=int(s)) for s in seeds]
+        return EnsemblePosterior(tuple(fits), self.share)
+
+    def _choose_runs(self, simulations: Simulations, seed: int) -> Simulations:
+        if self.share == 1:
+            return simulations
+        n, rng = len(simulations), np.random.default_rng([seed, 1])
+        return simulations[np.sort(rng.choice(n, max(int(self.share * n), 1), replace=False))]
 
 
-@dataclass(frozen=True, eq=False)
-class EnsemblePosterior:
+@dataclass(frozen=True, eq=False, repr=False)
+class EnsemblePosterior(PlottedPosterior, Divisible):
     """The equal mixture of the members' posteriors.
 
     Members need `sample(n, x_o, seed=...)`; those with `draw` report its quality, those with `map` help the search.
     """
 
     members: tuple[Any, ...]
+    share: float = 1.0
+
+    def _card(self) -> Card:
+        first, n = self.members[0], len(self.members)
+        inner = first._card() if isinstance(first, Displayed) else Card(type(first).__name__)
+        title = f"equal mixture of {count_things(n, 'posterior')}, the first:"
+        return Card(title, [("posterior", inner.title), *inner.facts], notes=self.notes)
 
     @property
     def prior(self) -> Prior:
@@ -67,7 +91,12 @@ class EnsemblePosterior:
         return self.members[0].prior
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends (p,) of the parameters' support."""
+        return self.members[0].parameter_bounds
+
+    @property
+    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Parameter names."""
         return self.members[0].names
 
@@ -109,6 +138,18 @@ class EnsemblePosterior:
         each = [member.log_prob(theta, x_o) for member in self.members]
         return np.logaddexp.reduce(each, axis=0) - np.log(len(each))
 
+    def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
+        """Log of the mean of the members' evidences; its error has their spread in it, so best with `share=0.5`."""
+        if not all(hasattr(member, "log_evidence") for member in self.members):
+            raise ConfigError(
+                f"the members of this ensemble ({type(self.members[0]).__name__}) have no evidence",
+                code="bad-setting",
+                fix="th.NLE, th.SyntheticLikelihood or th.ABC; or th.Corrected(posterior, likelihood)",
+            )
+        seeds = np.random.SeedSequence(seed).generate_state(len(self.members))
+        each = [m.log_evidence(x_o, seed=int(s)) for m, s in zip(self.members, seeds, strict=True)]
+        return average_members(each, self.share)
+
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Find the highest point (p,) of the mixture, from draws and the members' own highest points."""
         peaks = [member.map(x_o, seed)[None] for member in self.members if hasattr(member, "map")]
@@ -119,9 +160,14 @@ class EnsemblePosterior:
 
     def save(self, path: str | Path) -> None:
         """Write all members to one file; `th.load_posterior(path)` reads it."""
+        archive.write(path, *self.to_parts())
+
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild all members."""
         prior = getattr(self.members[0], "prior", None)
+        values = {} if prior is None else prior_to_dict(prior)
         parts = [member.to_parts() for member in self.members]
-        archive.write_members(path, parts, prior={} if prior is None else prior_to_dict(prior), ensemble=True)
+        return archive.join_members(parts, kind="posterior", ensemble=True, share=self.share, prior=values)
 
 
 def _draw(member: Any, n: int, x_o: npt.ArrayLike, seed: int) -> Sampled:

@@ -10,21 +10,25 @@ surrogate fills the gaps and smooths the noise. Weights enter the first way only
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, count_things
 from thrifty.errors import ConfigError, DataError, InferenceError, warn
 from thrifty.inference import archive
+from thrifty.inference.answers.dimensions import Divisible
+from thrifty.inference.answers.evidence import LEARNING, LogEvidence, average_likelihood, integrate_likelihood
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import read_observations, select_valid
 from thrifty.inference.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside
 from thrifty.tables.simulations import Simulations
@@ -88,8 +92,8 @@ def make_posterior(
     return LikelihoodPosterior(prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names)
 
 
-@dataclass(frozen=True)
-class LikelihoodPosterior:
+@dataclass(frozen=True, repr=False)
+class LikelihoodPosterior(PlottedPosterior, Divisible):
     """A posterior for any x_o from runs x (n, m, d) at drawn parameters.
 
     Attributes:
@@ -113,6 +117,17 @@ class LikelihoodPosterior:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
+
+    def _card(self) -> Card:
+        n, m, d = self.x.shape
+        return Card(
+            f"{self.likelihood.kind} posterior of {', '.join(self.names) or count_things(self.prior.dim, 'parameter')}",
+            [
+                ("rests on", f"{count_things(n, 'parameter')} with {count_things(m, 'run')} each"),
+                ("observation", f"any of {count_things(d, 'number')}, or several of them"),
+                ("how", self.how),
+            ],
+        )
 
     def log_likelihood(self, x_o: npt.ArrayLike) -> Array:
         """Estimate at each drawn parameter (n,), for one observation or several independent ones."""
@@ -163,6 +178,41 @@ class LikelihoodPosterior:
         likelihood = self.surrogate(x_o)
         theta = as_rows(theta, dim=self.prior.dim)
         return add_inside(self.prior, theta, likelihood) - self._log_evidence(likelihood)
+
+    def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
+        """Log of p(x_o) with its standard error: an average over the drawn parameters, or the surrogate's integral.
+
+        The pointwise average is right as far as each likelihood is (`th.likelihoods.Gaussian(unbiased=True)`); the
+        error of a surrogate is not in the standard error.
+
+        Raises:
+            ConfigError: bad-setting, a scoring rule is no density of x.
+        """
+        over, missing = self.evidence_measure
+        if missing:
+            raise ConfigError(
+                "a scoring rule has no evidence: exp(-score) is not a density of x",
+                code="bad-setting",
+                fix="th.SyntheticLikelihood, th.NLE or th.ABC for model comparison",
+            )
+        if self.how == "pointwise":
+            return replace(average_likelihood(self.log_likelihood(x_o), self.log_weights), over=over)
+        found = integrate_likelihood(self.surrogate(x_o), self.prior, rng=np.random.default_rng(seed))
+        return replace(found, over=over, se_without=LEARNING)
+
+    def bind_density(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
+        """Return theta (k, p) -> log density (k,) up to a constant; the surrogate is fitted once."""
+        if self.how == "pointwise":
+            return self.weighted(x_o).log_prob
+        likelihood = self.surrogate(x_o)
+        return lambda theta: add_inside(self.prior, theta, likelihood)
+
+    @property
+    def evidence_measure(self) -> tuple[tuple[str, ...], str]:
+        """What each statistic contributes to the likelihood, and what the likelihood lacks; see `LogEvidence`."""
+        if self.likelihood.kind != "synthetic-likelihood":
+            return (), "a constant: a score is not a density of x"
+        return ("density",) * self.x.shape[2], ""
 
     def _log_evidence(self, likelihood: Callable[[Array], Array]) -> float:
         """Log integral of prior × likelihood: importance sampling from a Student t around emcee draws, over z."""

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ from thrifty.errors import InferenceError, warn
 from thrifty.inference.mcmc_checks import correlate_places, effective_size, family_size, nested_rhat
 from thrifty.inference.posterior_draws import Sampled
 from thrifty.inference.transforms import BoxTransform
-from thrifty.proposals.reference import log_mean_exp
 from thrifty.types import Array, Prior
 from thrifty.weights import ess, resample_indices
 
@@ -45,7 +44,7 @@ TARGET_RHAT = 1.01  # Vehtari et al. 2021; steps are added until it is reached
 MAX_RHAT, MIN_ESS = 1.05, 100.0  # warn beyond: the usual bound, and 100 effective draws per quantity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Chains(Sampled):
     """Draws from all walkers, thinned evenly; `ess` is that of the whole chain.
 
@@ -266,29 +265,3 @@ def choose_evenly(steps: int, walkers: int, n: int) -> npt.NDArray[np.int64]:
     """
     walker, step = np.divmod(np.linspace(0, steps * walkers - 1, n).round().astype(int), steps)
     return step * walkers + walker
-
-
-def log_evidence(log_likelihood: LogDensity, prior: Prior, *, rng: np.random.Generator) -> float:
-    """Estimate log of the integral of prior × likelihood, by importance sampling from a wide t around the posterior.
-
-    A fifth of the draws come from the prior, so that the weights are bounded by 5 times the likelihood.
-
-    Example:
-        >>> level = log_evidence(lambda t: -t[:, 0], th.Uniform([0.0], [1.0]), rng=np.random.default_rng(0))
-        >>> bool(abs(level - np.log(1 - np.exp(-1))) < 0.03)
-        True
-    """
-    from scipy import stats
-
-    box = BoxTransform.of(prior)
-    chains = sample_posterior(log_likelihood, prior, 1000, rng=rng, quiet=True)
-    z = box.to_unconstrained(chains.samples)
-    cover: Any = 1.5 * np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(prior.dim)
-    wide = stats.multivariate_t(z.mean(0), shape=cover, df=5)
-    count = 4 * START_DRAWS
-    local = np.atleast_2d(wide.rvs(count, random_state=rng)).reshape(count, prior.dim)
-    draws = np.vstack([local, box.to_unconstrained(prior.sample(count // 4, rng))])
-    theta = box.to_bounded(draws)
-    log_prior = _replace_nan(prior.log_prob(theta) + box.log_jacobian(draws))
-    mixture = np.logaddexp(np.log(0.8) + wide.logpdf(draws), np.log(0.2) + log_prior)
-    return log_mean_exp(log_prior + _replace_nan(log_likelihood(theta)) - mixture)

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln, logsumexp
 
+from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array
 
@@ -30,8 +31,8 @@ LAST_MOVES = 15  # at power 1: places of walkers of one parent are then apart
 EVIDENCE_DRAWS, STUDENT_FREEDOM = 400, 5.0  # behind each evidence: a relative error of about 5 %
 
 
-@dataclass(frozen=True)
-class Sampled:
+@dataclass(frozen=True, repr=False)
+class Sampled(Displayed):
     """Posterior draws and how they were made.
 
     Attributes:
@@ -47,6 +48,18 @@ class Sampled:
     local_ess: float
     ess: Array
     rhat: Array
+
+    def _card(self) -> Card:
+        n, p = self.samples.shape
+        rows = [
+            (
+                f"theta_{i + 1}",
+                *map(format_number, (*np.quantile(self.samples[:, i], [0.05, 0.5, 0.95]), self.ess[i], self.rhat[i])),
+            )
+            for i in range(p if n else 0)
+        ]
+        header = ("parameter", "5 %", "median", "95 %", "effective draws", "R-hat")
+        return Card(count_things(n, "posterior draw"), [("acceptance", f"{self.acceptance:.0%}")], header, rows)
 
     @classmethod
     def independent(cls, samples: Array, acceptance: float = 1.0) -> Sampled:

@@ -17,16 +17,19 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty import weights as w
-from thrifty.errors import DataError, InferenceError
+from thrifty.display import Card, count_things, format_number
+from thrifty.errors import DataError
 from thrifty.inference import archive
+from thrifty.inference.answers.dimensions import Divisible
+from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
-from thrifty.inference.vector_distances import chunks
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.types import Array, as_rows, freeze, set_fields
 
 
-@dataclass(frozen=True)
-class WeightedPosterior:
+@dataclass(frozen=True, repr=False)
+class WeightedPosterior(PlottedPosterior, Divisible):
     """Weighted draws from the posterior at `x_o`.
 
     Attributes:
@@ -67,6 +70,16 @@ class WeightedPosterior:
 
     def __len__(self) -> int:
         return len(self.theta)
+
+    def _card(self) -> Card:
+        ends = self.quantile([0.05, 0.95])
+        names = self.names or tuple(f"theta_{i + 1}" for i in range(self.theta.shape[1]))
+        figures = zip(names, self.mean, self.sd, *ends, strict=True)
+        rows = [(name, *map(format_number, values)) for name, *values in figures]
+        facts = [("rests on", f"{count_things(len(np.unique(self.index)), 'run')} ({self.ess:,.0f} effective)")]
+        facts += [] if self.epsilon is None else [("tolerance", format_number(self.epsilon))]
+        title = f"posterior at x_o = {_shorten(self.x_o)}"
+        return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
 
     @property
     def weights(self) -> Array:
@@ -126,34 +139,12 @@ class WeightedPosterior:
         """
         self._check_observation(x_o)
         box = BoxTransform(self.low, self.high)
-        theta = as_rows(theta, dim=box.dim)
-        out, inside = np.full(len(theta), -np.inf), box.inside(theta)
-        if inside.any():
-            z, points = box.to_unconstrained(theta[inside]), box.to_unconstrained(self.theta)
-            out[inside] = self._evaluate_kernel(z, points) + box.log_jacobian_at(theta[inside])
-        return out
+        return estimate_log_density(as_rows(theta, dim=box.dim), self.theta, self.log_weights, box, self.ess)
 
-    def _evaluate_kernel(self, z: Array, points: Array) -> Array:
-        from scipy.special import logsumexp
-
-        p = points.shape[1]
-        covariance = w.covariance(points, self.log_weights)
-        if len(np.unique(points, axis=0)) <= p or np.linalg.matrix_rank(covariance) < p:
-            raise InferenceError(
-                f"{len(points)} draws do not span {p} parameters",
-                code="too-few-runs",
-                why="a kernel density needs a spread in every direction",
-                fix="accept more draws (larger epsilon) or add simulations",
-            )
-        width = (4 / (self.ess * (p + 2))) ** (1 / (p + 4))
-        root = np.linalg.inv(np.linalg.cholesky(covariance)) / width
-        a, b = z @ root.T, points @ root.T
-        log_norm = np.linalg.slogdet(root)[1] - 0.5 * p * np.log(2 * np.pi)
-        log_weights, out = np.log(np.maximum(self.weights, 1e-300)), np.empty(len(z))
-        for part in chunks(len(z), 8 * len(points)):
-            square = np.square(a[part]).sum(1)[:, None] + np.square(b).sum(1) - 2 * a[part] @ b.T
-            out[part] = logsumexp(log_weights - 0.5 * np.maximum(square, 0), axis=1)
-        return out + log_norm
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends (p,) of the parameters' support."""
+        return self.low, self.high
 
     def _sum_by_run(self, values: Array) -> Array:
         _, run = np.unique(self.index, return_inverse=True)

@@ -1,0 +1,276 @@
+"""Posteriors in fewer dimensions, of any method: some parameters held at a value, or only some of them looked at.
+
+    condition   p(free | fixed, x_o) ∝ p(free, fixed | x_o): the posterior's density, sampled by emcee
+    marginal    p(chosen | x_o): columns of the posterior's draws; its density is a kernel estimate
+
+Where a posterior's own density is a kernel estimate (ABC), so is that of its conditionals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError
+from thrifty.inference import archive
+from thrifty.inference.answers.evidence import integrate_likelihood
+from thrifty.inference.answers.kernel_density import estimate_log_density
+from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
+from thrifty.inference.archive import Arrays, Recipe
+from thrifty.inference.checks import check_draws
+from thrifty.inference.mcmc import Chains, sample_posterior
+from thrifty.inference.transforms import BoxTransform
+from thrifty.priors.families import as_parameter_names
+from thrifty.priors.prior_dict import prior_to_dict
+from thrifty.types import Array, as_rows
+
+PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
+PILOT_WIDTH = 2.0  # times their spread: a conditional may lie beside its marginal
+DENSITY_DRAWS = 4_000  # behind the kernel density of a marginal
+
+LogDensity = Callable[[Array], Array]
+
+
+class Divisible:
+    """What every posterior can be asked: conditionals, marginals and sensitivity."""
+
+    names: tuple[str, ...]
+
+    def condition(self, **values: float) -> ConditionalPosterior:
+        """Hold parameters at values: `posterior.condition(beta=0.3)` is the posterior of the others given beta = 0.3.
+
+        Raises:
+            DataError: bad-name, a parameter that the posterior does not have.
+            ConfigError: bad-setting, a value outside the bounds, or no parameter left.
+        """
+        return ConditionalPosterior(self, dict(values))
+
+    def marginal(self, *names: str) -> MarginalPosterior:
+        """Look at some parameters only: `posterior.marginal("beta", "gamma")`, in this order.
+
+        Raises:
+            DataError: bad-name, a parameter that the posterior does not have, or one named twice.
+        """
+        return MarginalPosterior(self, names)
+
+    def sensitivity(self, x_o: npt.ArrayLike, n: int = 1_000, seed: int = 0) -> Sensitivity:
+        """Find the directions of the parameters that the data decide: the active subspace of the log posterior.
+
+        Args:
+            x_o: The observation.
+            n: Posterior draws at which gradients are taken.
+            seed: Seed of the draws.
+        """
+        check_draws(n, seed)
+        return measure_sensitivity(self, x_o, n, seed)
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends (p,) of the parameters' support."""
+        return self.prior.bounds  # type: ignore[attr-defined]
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names (p,) of the parameters, made up where there are none."""
+        return as_parameter_names(self.names, len(self.parameter_bounds[0]))
+
+    def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
+        """Return theta (k, p) -> log density (k,) at x_o up to a constant; what all calls share is done once."""
+        return lambda theta: self.log_prob(theta, x_o)  # type: ignore[attr-defined]
+
+
+def find_columns(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
+    """Find the columns of named parameters.
+
+    Raises:
+        DataError: bad-name.
+
+    Example:
+        >>> find_columns(["b"], ("a", "b"))
+        [1]
+    """
+    unknown = [name for name in names if name not in known]
+    if unknown or len(set(names)) < len(names) or not names:
+        asked = ", ".join(map(repr, names)) or "no name"
+        raise DataError(f"{asked}: the parameters are {', '.join(known)}, each once", code="bad-name")
+    return [known.index(name) for name in names]
+
+
+@dataclass(frozen=True)
+class _Start:
+    """A wide Gaussian over unbounded coordinates, in place of a prior: where the search begins."""
+
+    box: BoxTransform
+    centre: Array
+    spread: Array
+
+    @property
+    def dim(self) -> int:
+        return len(self.centre)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return as_parameter_names((), self.dim)
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        return self.box.low, self.box.high
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        return self.box.to_bounded(self.centre + self.spread * rng.standard_normal((n, self.dim)))
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        z = self.box.to_unconstrained(theta)
+        square = np.square((z - self.centre) / self.spread).sum(1)
+        constant = np.log(self.spread).sum() + 0.5 * self.dim * np.log(2 * np.pi)
+        return self.box.log_jacobian_at(theta) - 0.5 * square - constant
+
+
+@dataclass(frozen=True, eq=False)
+class ConditionalPosterior(Divisible):
+    """The posterior of some parameters, given values of the others; made by `posterior.condition`.
+
+    Attributes:
+        posterior: The whole posterior.
+        fixed: Name to value of the parameters that are held.
+    """
+
+    posterior: Any
+    fixed: dict[str, float]
+    _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        known, (low, high) = self.posterior.parameter_names, self.posterior.parameter_bounds
+        for name, i in zip(self.fixed, find_columns(list(self.fixed), known), strict=True):
+            if not low[i] <= self.fixed[name] <= high[i]:
+                raise ConfigError(
+                    f"{name} = {self.fixed[name]} lies outside its bounds, {low[i]:g} to {high[i]:g}",
+                    code="bad-setting",
+                )
+        if len(self.fixed) == len(known):
+            raise ConfigError("all parameters are held", code="bad-setting", fix="leave one free at least")
+        object.__setattr__(self, "fixed", {name: float(value) for name, value in self.fixed.items()})
+
+    @property
+    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Names of the free parameters."""
+        return tuple(name for name in self.posterior.parameter_names if name not in self.fixed)
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends of the free parameters' support."""
+        low, high = self.posterior.parameter_bounds
+        return low[self._free], high[self._free]
+
+    @property
+    def _free(self) -> list[int]:
+        return find_columns(self.names, self.posterior.parameter_names)
+
+    def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Chains:
+        """Draw the free parameters by emcee, with ESS and R-hat; warns when they are poor."""
+        check_draws(n, seed)
+        start = self._start(x_o, seed)
+        density = self.bind_density(x_o)
+        return sample_posterior(
+            lambda theta: density(theta) - start.log_prob(theta), start, n, rng=np.random.default_rng(seed)
+        )
+
+    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (n, p) of the free parameters at x_o."""
+        return self.draw(n, x_o, seed).samples
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
+        """Log density (k,) of the free parameters (k, p), normalised numerically."""
+        key, density = np.asarray(x_o, dtype=np.float64).tobytes(), self.bind_density(x_o)
+        if key not in self._levels:
+            start = self._start(x_o, 0)
+            rng = np.random.default_rng(0)
+            found = integrate_likelihood(lambda t: density(t) - start.log_prob(t), start, rng=rng, quiet=True)
+            self._levels[key] = found.value
+        return density(as_rows(theta, dim=len(self.names))) - self._levels[key]
+
+    def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
+        """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values."""
+        whole, free, known = self.posterior.bind_density(x_o), self._free, self.posterior.parameter_names
+
+        def density(theta: Array) -> Array:
+            rows = np.empty((len(theta), len(known)))
+            for name, value in self.fixed.items():
+                rows[:, known.index(name)] = value
+            rows[:, free] = theta
+            return whole(rows)
+
+        return density
+
+    def _start(self, x_o: npt.ArrayLike, seed: int) -> _Start:
+        box = BoxTransform(*self.parameter_bounds)
+        z = box.to_unconstrained(self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free])
+        return _Start(box, z.mean(0), PILOT_WIDTH * z.std(0) + 1e-9)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole posterior and the values to one file; `th.load_posterior(path)` reads it."""
+        archive.write(path, *self.to_parts())
+
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
+        return _join(self.posterior, kind="conditional", fixed=self.fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class MarginalPosterior(Divisible):
+    """The posterior of some parameters, the others integrated out; made by `posterior.marginal`.
+
+    Attributes:
+        posterior: The whole posterior.
+        names: The parameters that are kept, in this order.
+    """
+
+    posterior: Any
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        find_columns(self.names, self.posterior.parameter_names)
+        object.__setattr__(self, "names", tuple(self.names))
+
+    @property
+    def parameter_bounds(self) -> tuple[Array, Array]:
+        """Ends of the kept parameters' support."""
+        low, high = self.posterior.parameter_bounds
+        return low[self._columns], high[self._columns]
+
+    @property
+    def _columns(self) -> list[int]:
+        return find_columns(self.names, self.posterior.parameter_names)
+
+    def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (n, p) of the kept parameters: columns of the whole posterior's draws."""
+        return self.posterior.sample(n, x_o, seed=seed)[:, self._columns]
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
+        """Log kernel density (k,) of 4,000 draws at theta (k, p), with Silverman's width."""
+        return self.bind_density(x_o)(as_rows(theta, dim=len(self.names)))
+
+    def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
+        """Return theta (k, p) -> log kernel density (k,); the draws are made once."""
+        draws, box = self.sample(DENSITY_DRAWS, x_o, seed=0), BoxTransform(*self.parameter_bounds)
+        weights = np.zeros(len(draws))
+        effective = float(len(np.unique(draws, axis=0)))  # resampled draws repeat
+        return lambda theta: estimate_log_density(theta, draws, weights, box, effective)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole posterior and the names to one file; `th.load_posterior(path)` reads it."""
+        archive.write(path, *self.to_parts())
+
+    def to_parts(self) -> tuple[Recipe, Arrays]:
+        """Return the JSON recipe and the plain arrays that rebuild the posterior."""
+        return _join(self.posterior, kind="marginal", names=list(self.names))
+
+
+def _join(posterior: Any, **values: Any) -> tuple[Recipe, Arrays]:
+    prior = getattr(posterior, "prior", None)
+    return archive.join_members([posterior.to_parts()], prior={} if prior is None else prior_to_dict(prior), **values)
