@@ -23,6 +23,7 @@ from arrow import ARROW  # noqa: E402
 # part -> (column, row) of its box; the rows rise with the arrow
 PLACE = {
     "errors": (3.3, 0),
+    "display": (0.1, 2),
     "types": (3.3, 1),
     "weights": (1.4, 2),
     "penalties": (2.7, 2),
@@ -30,24 +31,35 @@ PLACE = {
     "closed_form": (5.7, 2),
     "runner": (0, 3),
     "costs": (1.6, 3),
-    "tables": (3.4, 3),
     "metrics": (5.1, 3),
-    "models": (6.6, 6),
     "store": (0, 4),
     "proposals": (2.6, 4),
-    "plots": (5.1, 4),
-    "tradeoff": (1.3, 5),
-    "prior_recovery": (2.6, 5),
-    "inference": (4.1, 5),
-    "campaign": (0.6, 6),
-    "diagnostics": (4.5, 6),
-    "report": (2.6, 7),
-    "study": (2.6, 8),
-    "sequential": (2.6, 9),
-    "cli": (2.6, 10),
+    "plots": (4.4, 5),
+    "tables": (3.0, 6),
+    "models": (6.6, 7),
+    "tradeoff": (1.3, 7),
+    "prior_recovery": (2.6, 7),
+    "inference": (4.1, 7),
+    "campaign": (0.6, 8),
+    "diagnostics": (4.5, 8),
+    "report": (2.6, 9),
+    "study": (2.6, 10),
+    "sequential": (2.6, 11),
+    "cli": (2.6, 12),
 }
 COLOURS = {
-    "#dbe7f3": ("errors", "types", "weights", "closed_form", "penalties", "priors", "costs", "tables", "proposals"),
+    "#dbe7f3": (
+        "errors",
+        "display",
+        "types",
+        "weights",
+        "closed_form",
+        "penalties",
+        "priors",
+        "costs",
+        "tables",
+        "proposals",
+    ),
     "#e4f0dc": ("runner", "store", "campaign"),
     "#fbe8d3": ("inference", "metrics", "diagnostics", "plots"),
 }
@@ -63,6 +75,7 @@ SAYS = {
     "cli": "one command a file",
     "study": "infer, Study",
     "report": "one HTML file",
+    "display": "text and HTML tables",
 }
 
 
@@ -79,7 +92,7 @@ def reduce_arrow(arrow: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def main(path: Path) -> None:
-    figure, axes = plt.subplots(figsize=(10, 8.6), layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 10), layout="constrained")
     width, height = 1.15, 0.56
     for part, others in reduce_arrow({part: ARROW[part] & set(PLACE) for part in PLACE}).items():
         x, y = PLACE[part]
@@ -102,7 +115,7 @@ def main(path: Path) -> None:
         axes.text(x, y + (0.09 if part in SAYS else 0), part, ha="center", va="center", weight="bold", fontsize=9.5)
         if part in SAYS:
             axes.text(x, y - 0.15, SAYS[part], ha="center", va="center", fontsize=7.2, color="#333333")
-    axes.set(xlim=(-0.7, 7.3), ylim=(-0.45, 10.4))
+    axes.set(xlim=(-0.7, 7.3), ylim=(-0.45, 12.4))
     axes.axis("off")
     figure.savefig(path, dpi=110)
 

@@ -29,6 +29,8 @@ from thrifty.costs import (
 from thrifty.diagnostics import diagnose as diagnose
 from thrifty.errors import ThriftyError as ThriftyError, ThriftyWarning as ThriftyWarning
 from thrifty.inference.abc import ABC as ABC
+from thrifty.inference.answers.corrected import Corrected as Corrected
+from thrifty.inference.answers.evidence import LogEvidence as LogEvidence
 from thrifty.inference.ensemble import Ensemble as Ensemble
 from thrifty.inference.neural.nle import NLE as NLE
 from thrifty.inference.neural.npe import NPE as NPE
@@ -74,8 +76,11 @@ from thrifty.runner.engines.executors import RayExecutor as RayExecutor, Submiti
 from thrifty.runner.engines.futures import Futures as Futures
 from thrifty.runner.engines.inline import Inline as Inline
 from thrifty.runner.engines.processes import Processes as Processes
+from thrifty.sequential.infer import infer as infer
+from thrifty.sequential.rounds import Rounds as Rounds
 from thrifty.sequential.smc_abc import SMCABC as SMCABC
-from thrifty.study.study import Study as Study, infer as infer
+from thrifty.study.compare import Comparison as Comparison, compare as compare
+from thrifty.study.study import Study as Study
 from thrifty.tables.reweight import reweight as reweight
 from thrifty.tables.simulations import Simulations as Simulations, table_hash as table_hash
 from thrifty.tradeoff import Tradeoff as Tradeoff, tradeoff as tradeoff

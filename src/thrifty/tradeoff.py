@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
@@ -62,8 +63,8 @@ class Row:
         return n * self.cost
 
 
-@dataclass(frozen=True)
-class Tradeoff:
+@dataclass(frozen=True, repr=False)
+class Tradeoff(Displayed):
     """Rows for a grid of penalties, with the ceiling that none can pass.
 
     Attributes:
@@ -166,13 +167,12 @@ class Tradeoff:
             table.add_row(*line, style="bold" if row is self.best else None)
         return table
 
-    def _repr_html_(self) -> str:
-        from html import escape
-
+    def _card(self) -> Card:
         header, body = self.cells()
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table><p>{escape(self.verdict())}</p>"
+        return Card("what each penalty is worth", (), header, body, (self.verdict(),), bold=self._best_at())
+
+    def _best_at(self) -> int | None:
+        return next((i for i, row in enumerate(self.rows) if row is self.best), None)
 
 
 def tradeoff(

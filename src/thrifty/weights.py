@@ -215,11 +215,17 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
     excess = excess[excess > 1e-9]  # ties with the threshold are no tail
     if len(excess) < 5 or np.ptp(excess) <= 1e-9:
         return float("-inf")  # bounded: capped penalties and discrete costs
-    return _generalised_pareto_shape(excess)
+    return fit_tail(excess)[0]
 
 
-def _generalised_pareto_shape(excess: Array) -> float:
-    """Zhang and Stephens' posterior-mean estimate of the shape, from sorted exceedances (m,)."""
+def fit_tail(excess: Array) -> tuple[float, float]:
+    """Fit shape and scale of a generalised Pareto distribution to sorted exceedances (m,), after Zhang and Stephens.
+
+    Example:
+        >>> excess = np.sort(np.random.default_rng(0).exponential(2.0, 2_000))  # shape 0, scale 2
+        >>> [round(value, 1) for value in fit_tail(excess)]
+        [0.0, 2.0]
+    """
     m = len(excess)
     grid = 30 + int(np.sqrt(m))
     quartile = excess[int(m / 4 + 0.5) - 1]
@@ -230,7 +236,7 @@ def _generalised_pareto_shape(excess: Array) -> float:
     profile = np.where(np.isfinite(profile), profile, -np.inf)
     theta_hat = float(np.sum(theta * normalise(profile)))
     k = float(np.mean(np.log1p(-theta_hat * excess)))
-    return (m * k + 10 * 0.5) / (m + 10)
+    return (m * k + 10 * 0.5) / (m + 10), -k / theta_hat
 
 
 @dataclass(frozen=True)

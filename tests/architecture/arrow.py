@@ -15,7 +15,7 @@ SOURCE = Path(thrifty.__file__).parent
 _PUBLIC: dict[str, str] = thrifty._MODULE_OF
 
 _BASE = {"types", "errors"}
-_MATHS = _BASE | {"weights", "penalties", "priors", "costs"}
+_MATHS = _BASE | {"display", "weights", "penalties", "priors", "costs"}
 _DRAWS = _MATHS | {"tables", "proposals"}
 _FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
 _STUDY = _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "metrics", "plots", "report"}
@@ -24,23 +24,24 @@ _STUDY = _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "metrics", 
 ARROW: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
+    "display": set(),
     "types": {"errors"},
     "weights": _BASE,
     "closed_form": _BASE,
     "penalties": _BASE,
     "priors": _BASE,
-    "costs": _BASE | {"weights"},
+    "costs": _BASE | {"weights", "display"},
     "metrics": _BASE | {"weights"},
-    "plots": _BASE | {"weights", "priors", "metrics", "proposals", "tables", "tradeoff"},
+    "plots": _BASE | {"display", "weights", "priors", "metrics", "proposals"},
     "proposals": _MATHS,
-    "tables": _MATHS | {"proposals"},
+    "tables": _MATHS | {"proposals", "plots"},
     "tradeoff": _DRAWS,
     "prior_recovery": _DRAWS,
     "models": _BASE | {"priors", "proposals", "tables"},
     "runner": _BASE | {"weights", "version"},
     "store": _BASE | {"runner", "version"},
-    "campaign": _DRAWS | _FOLDER,
-    "inference": _DRAWS | {"metrics", "version"},
+    "campaign": _DRAWS | _FOLDER | {"plots"},
+    "inference": _DRAWS | {"metrics", "plots", "version"},
     "distances": {"inference"},
     "likelihoods": {"inference"},
     "diagnostics": _DRAWS | {"metrics", "inference", "plots"},
@@ -57,6 +58,9 @@ NARROW: dict[str, set[str]] = {
     "store": {"runner.engines", "runner.loop", "runner.schedule", "runner.simulator", "runner.progress"},
     "runner.engines.process_tree": {"runner.loop"},
 }
+# one-line methods that call what stands above their class: (module, part), imported inside the method only, so that the
+# class needs nothing of it until it is called
+SHORTCUTS = {("campaign.campaign", "report")}  # Campaign.report(path)
 WHOLE = {"cli", "study.demo"}  # who stands above everything and may import the whole package
 
 
@@ -67,7 +71,7 @@ def read_imports(path: Path, source: Path = SOURCE) -> Iterator[str]:
     whole package (`import thrifty`) as "*".
     """
     package = ["thrifty", *path.relative_to(source).parts[:-1]]
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in _list_imports(ast.parse(path.read_text()), name_of(path, source)):
         if isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else []
             module = ".".join([*above, *([node.module] if node.module else [])])
@@ -80,6 +84,18 @@ def read_imports(path: Path, source: Path = SOURCE) -> Iterator[str]:
             for name in node.names:
                 if name.name.split(".")[0] == "thrifty":
                     yield name.name.removeprefix("thrifty").removeprefix(".") or "*"
+
+
+def _list_imports(tree: ast.Module, module: str) -> Iterator[ast.AST]:
+    """Every import statement but those of `SHORTCUTS`, which must stand inside a function."""
+    inside = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.ImportFrom) and (module, (inner.module or "").removeprefix("thrifty.")) in SHORTCUTS
+    }
+    return (node for node in ast.walk(tree) if node not in inside)
 
 
 def name_of(path: Path, source: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arrow import ARROW, SOURCE, build_graph, find_cycle, find_violations, name_of
+from arrow import ARROW, SHORTCUTS, SOURCE, build_graph, find_cycle, find_violations, name_of
 
 ROOT = Path(__file__).parents[2]
 MAX_MODULES = 18  # of one folder: what a reader can survey
@@ -61,6 +61,16 @@ def test_every_way_to_import_is_seen(line: str, found: str, tmp_path: Path):
     path = source / "runner" / "loop.py"
     path.write_text(path.read_text() + f"\n\ndef planted():\n    {line}\n")
     assert find_violations(source) == [f"runner.loop imports {found}"]
+
+
+@pytest.mark.parametrize(("module", "part"), sorted(SHORTCUTS))
+def test_a_shortcut_is_an_import_inside_a_function(module: str, part: str, tmp_path: Path):
+    source = tmp_path / "thrifty"
+    shutil.copytree(SOURCE, source, ignore=shutil.ignore_patterns("__pycache__"))
+    path = source / f"{module.replace('.', '/')}.py"
+    assert f"        from thrifty.{part} import" in path.read_text(), "a shortcut that nobody uses"
+    path.write_text(path.read_text() + f"\nfrom thrifty.{part} import anything\n")
+    assert find_violations(source) == [f"{module} imports {part}.anything"]
 
 
 def test_no_import_cycle():

@@ -25,6 +25,18 @@ _x = _draws.theta + 0.3 * np.random.default_rng(0).normal(size=(400, 2))
 simulations = th.Simulations.from_arrays(theta=_draws.theta, x=_x, log_weights=_draws.log_weights, names=prior.names)
 x_o, theta = [1.0, 1.0], [[1.0, 1.0]]
 """,
+    "answers.md": """
+_rng = np.random.default_rng(0)
+
+def _table(prior, sd):
+    draws = th.CostAware(prior, lambda t: np.exp(t[:, 0])).sample(4000, 0)
+    x = draws.theta + sd * _rng.normal(size=(4000, 2))
+    return th.Simulations.from_arrays(theta=draws.theta, x=x, log_weights=draws.log_weights, names=prior.names)
+
+prior = prior_a = prior_b = th.Uniform([0, 0], [2, 2], names=["beta", "gamma"])
+sims_a, sims_b, x_o = _table(prior, 0.3), _table(prior, 0.6), np.array([1.0, 1.2])
+simulations = sims_a[:1000]
+""",
     "abc.md": """
 prior = th.Uniform([0, 0], [2, 2], names=["a", "b"])
 

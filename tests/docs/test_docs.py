@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.S | re.M)
 # networks are trained, thousands of runs are made, sbi and ArviZ are imported
-SLOW = {"neural.md", "abc.md", "campaign.md", "howto/other-tools.md"}
+SLOW = {"neural.md", "answers.md", "abc.md", "campaign.md", "howto/other-tools.md"}
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:

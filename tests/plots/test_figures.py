@@ -158,3 +158,32 @@ def test_bad_input(draws):
         plots.waterfall({})
     with pytest.raises(DataError, match="2 pilot runs, 3 costs"):
         plots.cost_surface(cost, PRIOR, pilot=[[0.5, 0.5], [0.6, 0.6]], seconds=[1, 2, 3])
+
+
+def test_conditional_pairs(tmp_path):
+    figure = rendered(plots.conditional_pairs(Exact(), [0.5, 0.4], at=[0.5, 0.3]), tmp_path)
+    assert "theta_1" in texts(figure) and "theta_2" in texts(figure)
+    rendered(plots.conditional_pairs(Exact(), [0.5, 0.4]), tmp_path)
+    with pytest.raises(DataError, match="2 finite numbers"):
+        plots.conditional_pairs(Exact(), [0.5, 0.4], at=[0.5])
+
+
+def test_a_conditional_is_taken_where_the_others_are_held():
+    """A correlated Gaussian: the peak of the first parameter moves with the second."""
+
+    class Tied:
+        def log_prob(self, theta, x_o):
+            return -0.5 * (theta[:, 0] - 0.8 * theta[:, 1]) ** 2
+
+    grid = np.linspace(-3, 3, 601)
+    for held in (-1.0, 2.0):
+        density = plots.conditional_plots.evaluate_conditional(Tied(), [0.0], np.array([9.0, held]), {0: grid})
+        assert grid[np.argmax(density)] == pytest.approx(0.8 * held, abs=0.01)
+
+
+def test_sensitivity(tmp_path):
+    class Found:
+        names, values, directions = ("a", "b"), np.array([40.0, 1.0]), np.array([[0.6, 0.8], [0.8, -0.6]])
+
+    figure = rendered(plots.sensitivity(Found()), tmp_path)
+    assert "sensitivity" in texts(figure) and "direction" in texts(figure)

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.block_draws import redraw
 from thrifty.campaign.budget import Price, seconds
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
-from thrifty.campaign.plan import Plan
+from thrifty.campaign.plan import Plan, fit
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.quote import Quote, make_quote
 from thrifty.campaign.settings import (
@@ -29,12 +29,13 @@ from thrifty.campaign.settings import (
 from thrifty.campaign.status import Status
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import MAX_FAILED_MASS, to_simulations
+from thrifty.display import Card, Displayed
 from thrifty.errors import CampaignError, ConfigError, DamagedStoreError
 from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.progress import ProgressMode
-from thrifty.runner.simulator import bind_names, call_style
+from thrifty.runner.simulator import bind_names, call_style, get_name
 from thrifty.runner.task import CostKind, Engine
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
@@ -45,8 +46,11 @@ from thrifty.store.store import Store
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Cost, Prior
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-class Campaign:
+
+class Campaign(Displayed):
     """A durable set of simulations: the folder is the campaign.
 
     Args:
@@ -130,6 +134,23 @@ class Campaign:
         return verify_folder(Path(folder), None if prior is None else as_prior(prior), repair=True)
 
     mend = repair
+
+    def _card(self) -> Card:
+        simulator = "none: opened to read" if self.simulator is None else get_name(self.simulator)
+        facts = [("simulator", simulator), ("parameters", ", ".join(self.prior.names)), *self._count_runs()]
+        return Card(f"campaign {self.folder}", facts)
+
+    def _count_runs(self) -> list[tuple[str, str]]:
+        """Count rows in the folder, without reading them; say it where the folder cannot be read."""
+        try:
+            with closing(Store.open(self.folder, readonly=True)) as store:
+                done, planned = store.planned() - store.count_pending(), sum(b.admitted for b in store.blocks())
+                settings = CampaignSettings.parse(store.settings())
+        except Exception as error:  # removed, damaged or locked: the object is shown all the same
+            return [("runs", f"the folder cannot be read ({type(error).__name__})")]
+        facts = [("runs", f"{done:,} of {planned:,} planned runs are done ({settings.pilots:,} pilots)")]
+        facts += [("budget", settings.budget)] if settings.budget else []
+        return [*facts, ("cost", f"{settings.cost_kind}, in {settings.unit}"), ("seed", str(settings.seed))]
 
     def pilot(
         self,
@@ -299,6 +320,25 @@ class Campaign:
             opened.judge_shapes()
             table, names = opened.table.counted(), self.prior.names
         return FailureMap.of(Simulations(theta=table.theta, x=table.theta, status=table.status, names=names))
+
+    def plot_cost(self) -> Figure:
+        """Draw the predicted cost of a run over the prior, with the pilot runs that it was learned from.
+
+        Before the first plan the cost is fitted to the runs so far; nothing is committed.
+        """
+        from thrifty.plots.cost_plots import cost_surface
+
+        with self.session.reading() as opened:
+            theta, cost = opened.pilot_costs()
+            model, unit = opened.cost_model, opened.settings.measured_unit
+        model = fit(theta, cost, unit=unit) if model is None else model
+        return cost_surface(model, self.prior, pilot=theta, seconds=cost, names=self.prior.names)
+
+    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+        """Write the report of this campaign, at any stage: one HTML file that needs no network."""
+        from thrifty.report import write
+
+        return write(Path(path), self.folder)
 
     def verify(self, repair: bool = False) -> Verification:
         """Test every checksum; with `repair`, keep undamaged rows and make the others pending again."""

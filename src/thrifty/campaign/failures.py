@@ -17,6 +17,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, as_rows
@@ -110,8 +111,8 @@ def describe_where(theta: Array, failed: npt.NDArray[np.bool_], names: tuple[str
     return words
 
 
-@dataclass(frozen=True)
-class FailureMap:
+@dataclass(frozen=True, repr=False)
+class FailureMap(Displayed):
     """P(finish | theta), and the runs it was learned from. Pending runs say nothing and are left out.
 
     Attributes:
@@ -187,16 +188,25 @@ class FailureMap:
         return sorted(int(i) for i in np.argsort(-np.array(spread), kind="stable")[:2])
 
     def __str__(self) -> str:
+        lines = [f"finish:  {name} " + "   ".join(cells) for name, cells in self._shares()]
+        return "\n".join([self._head(), *lines])
+
+    def _head(self) -> str:
         where = describe_where(self.theta, ~self.finished, self.names)
-        head = f"{self.failed:,} of {len(self.finished):,} runs failed{', ' + where if where else ''}"
-        if not self.failed:
-            return head
-        lines = [head]
-        for i in self.movers():
+        return f"{self.failed:,} of {len(self.finished):,} runs failed{', ' + where if where else ''}"
+
+    def _shares(self) -> list[tuple[str, list[str]]]:
+        """Name and share of finished runs in each quarter, of the parameters that matter; none without a failure."""
+        found = []
+        for i in self.movers() if self.failed else []:
             edges = np.quantile(self.theta[:, i], [0, 0.25, 0.5, 0.75, 1])
             cells = []
             for low, high in pairwise(edges):
                 inside = (self.theta[:, i] >= low) & (self.theta[:, i] <= high)
                 cells.append(f"{low:.3g} to {high:.3g}  {100 * self.finished[inside].mean():.0f} %")
-            lines.append(f"finish:  {self.names[i]} " + "   ".join(cells))
-        return "\n".join(lines)
+            found.append((self.names[i], cells))
+        return found
+
+    def _card(self) -> Card:
+        header = ("share that finish", "lowest quarter", "second", "third", "highest")
+        return Card(self._head(), header=header, rows=[[name, *cells] for name, cells in self._shares()])

@@ -16,6 +16,7 @@ import numpy as np
 
 from thrifty.campaign.budget import Of
 from thrifty.campaign.fingerprint import fingerprint
+from thrifty.campaign.kept_rounds import read_rounds
 from thrifty.campaign.settings import CampaignSettings, differences
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.totals import MIN_KEPT_RUNS, sum_up
@@ -96,6 +97,17 @@ class OpenCampaign:
         if self.table.shape is None:
             self.table.judge_shapes(known_shape(self.store, None))
 
+    def pilot_costs(self) -> tuple[Array, Array]:
+        """Return parameters (n, p) and costs (n,) of the finished pilots; of all finished runs where there is none."""
+        self.judge_shapes()
+        runs = self.table.counted()
+        cost = runs.cost(self.settings.cost_kind)
+        pilots = [block.id for block in self.store.blocks() if block.mode == "pilot"]
+        known = runs.done & np.isfinite(cost) & (cost > 0)
+        chosen = known & np.isin(runs.block, pilots)
+        chosen = chosen if chosen.any() else known
+        return runs.theta[chosen], cost[chosen]
+
     def log_weights(self) -> Array:
         """Log weights of the rows that count: of the pool, with what time limits add (n,)."""
         table = self.table.counted()
@@ -162,7 +174,9 @@ class OpenCampaign:
         """Compute the status of this moment."""
         now, elapsed = self.sum_up(), self.store.spent("elapsed")
         withdrawn = self.store.planned() - now.planned
-        return make_status(str(self.store.folder), now, self.settings, elapsed=elapsed, withdrawn=withdrawn)
+        rounds = read_rounds(self.settings, self.store.blocks(), self.parts)
+        folder = str(self.store.folder)
+        return make_status(folder, now, self.settings, elapsed=elapsed, withdrawn=withdrawn, rounds=rounds)
 
 
 def charge_costs(table: Table, of: CostKind, *, predicted_kind: CostKind) -> Array:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.costs import FittedCost, fit_cost
+from thrifty.display import Card, Displayed
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
@@ -31,8 +32,8 @@ MAX_RATIO_SPREAD = (
 MIN_COMPARED_RUNS = 5
 
 
-@dataclass(frozen=True)
-class Plan:
+@dataclass(frozen=True, repr=False)
+class Plan(Displayed):
     """What `Campaign.plan` committed; printing it shows the figures.
 
     Attributes:
@@ -61,17 +62,24 @@ class Plan:
     unit: str
 
     def __str__(self) -> str:
+        facts = [f"{label:<9} {text}" for label, text in self._facts()]
+        return "\n".join([*facts, str(self.table), self._total_text()])
+
+    def _facts(self) -> list[tuple[str, str]]:
+        return [
+            ("cost", str(self.cost)),
+            ("self-test", f"weighted draws reproduce the prior: p = {self.p_value:.2g}"),
+        ]
+
+    def _total_text(self) -> str:
         chosen = "plain sampling" if self.penalty == "1" else f"penalty {self.penalty}"
         limit = f", until the budget of {self.budget} is used" if self.budget else ""
-        return "\n".join(
-            [
-                f"cost      {self.cost}",
-                f"self-test weighted draws reproduce the prior: p = {self.p_value:.2g}",
-                str(self.table),
-                f"for {self.n:,} runs under {chosen}: {format_amount(self.total, self.unit)}"
-                f" (plain {format_amount(self.plain, self.unit)}){limit}",
-            ]
-        )
+        total, plain = format_amount(self.total, self.unit), format_amount(self.plain, self.unit)
+        return f"for {self.n:,} runs under {chosen}: {total} (plain {plain}){limit}"
+
+    def _card(self) -> Card:
+        header, body = self.table.cells()
+        return Card("plan (committed)", self._facts(), header, body, (self.table.verdict(), self._total_text()))
 
 
 def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:

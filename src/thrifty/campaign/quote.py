@@ -18,6 +18,7 @@ from thrifty.campaign.plan import MIXED_POWERS
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.requests import Proposed
 from thrifty.costs import FittedCost
+from thrifty.display import Card, Displayed, align_columns
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.proposals import REFERENCE_SEED
@@ -59,8 +60,8 @@ class PilotFigures:
         return "the pilot" if self.done == self.n else f"{self.done:,} runs so far"
 
 
-@dataclass(frozen=True)
-class Quote:
+@dataclass(frozen=True, repr=False)
+class Quote(Displayed):
     """Figures of a plan that has not been committed; printing it shows what `thrifty plan` prints.
 
     Attributes:
@@ -147,8 +148,18 @@ class Quote:
             ("self-test", f"weighted draws reproduce the prior: {plain}"),
         ]
 
+    def _card(self) -> Card:
+        header, body = self.cells()
+        chosen = next((i for i, row in enumerate(self.table) if row is self.chosen), None)
+        notes = (self.advice(), self.total_text())
+        return Card("quote (nothing is committed)", self.facts(), header, body, notes, bold=chosen)
+
     def table_text(self) -> str:
         """The rows as aligned text."""
+        return align_columns(*self.cells())
+
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """Header and body as text; the last column is a remark."""
         now = time.time()
         header = ["penalty", "cost/run", "saved", "effective", "per effective run", "runs", "total", "ends about"]
         header += ["price"] if self.price else []
@@ -159,7 +170,7 @@ class Quote:
             cells += [_figure(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
             cells += [f"{self.money_of(row):,.2f} {self.money}"] if self.price else []
             body.append([*cells, self._remark(row)])
-        return align_columns([*header, ""], body)
+        return [*header, ""], body
 
     def _remark(self, row: Row) -> str:
         words = ["plain sampling"] if row.k == 0 else []
@@ -292,21 +303,6 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
     spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
-
-
-def align_columns(header: list[str], body: list[list[str]]) -> str:
-    """Align a table as text: the first and the last column to the left, the others to the right."""
-    widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
-    last = len(header) - 1
-
-    def line(cells: list[str]) -> str:
-        aligned = [
-            cell.ljust(width) if i in (0, last) else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        ]
-        return "  ".join(aligned).rstrip()
-
-    return "\n".join(line(cells) for cells in [header, *body])
 
 
 def _figure(value: float, unit: str) -> str:

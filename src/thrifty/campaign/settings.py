@@ -44,6 +44,7 @@ class CampaignSettings:
         figures: What was computed for each request, see `requests.Proposed.figures`.
         cost_model: The cost model of the last plan, as plain numbers.
         generations: The first block that a sequential method committed.
+        rounds: Settings of a method in rounds, and what it found between them.
         made_by, store_format: Version of thrifty that made the folder, and the format of its store.
     """
 
@@ -64,6 +65,7 @@ class CampaignSettings:
     figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     cost_model: dict[str, Any] | None = None
     generations: int | None = None
+    rounds: dict[str, Any] | None = None
     made_by: str = "?"
     store_format: str = "?"
 
@@ -83,6 +85,7 @@ class CampaignSettings:
             budget=stored.get("budget"),
             cost_model=stored.get("cost_model"),
             generations=stored.get("generations"),
+            rounds=stored.get("rounds"),
             made_by=str(stored.get("thrifty", "?")),
             store_format=str(stored.get("format", "?")),
         )

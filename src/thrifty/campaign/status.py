@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
+from thrifty.display import Card, Displayed
 from thrifty.runner.progress import format_amount
 from thrifty.runner.snapshot import Saved, Totals
 
 
-@dataclass(frozen=True)
-class Status:
+@dataclass(frozen=True, repr=False)
+class Status(Displayed):
     """The state of a campaign; printing it shows it in words.
 
     Attributes:
@@ -24,6 +27,8 @@ class Status:
         saved: What cost-awareness saves over all admitted runs, pending ones as predicted, with an interval.
         ess_fraction: Effective runs per run.
         not_admitted: Draws planned under a budget that was not large enough for them.
+        rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
+            and how far the posterior moved, in its standard deviations (NaN: not measured yet).
     """
 
     folder: str
@@ -45,28 +50,64 @@ class Status:
     deterministic: bool
     budget: str = ""
     notes: tuple[str, ...] = field(default=())
+    rounds: tuple[KeptRound, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.folder}: {self.state}, {self.done:,} of {self.planned:,} runs done ({self.pilots:,} pilots)",
-            f"spent {format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
-            + (f", budget {self.budget}" if self.budget else ""),
-            f"failed {self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass",
+        head = f"{self.folder}: {self.state}, {self._runs_text()}"
+        lines = [f"{label} {text}" for label, text in self._facts()]
+        return "\n".join([head, *lines, *self.notes])
+
+    def _runs_text(self) -> str:
+        return f"{self.done:,} of {self.planned:,} runs done ({self.pilots:,} pilots)"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        left = f"{format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
+        facts = [
+            ("spent", left + (f", budget {self.budget}" if self.budget else "")),
+            ("failed", f"{self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
         if self.saved is not None and self.ess_fraction < 0.999:
-            lines.append(
-                f"saved {format_amount(self.saved.amount, self.unit)}"
-                f" ({format_amount(self.saved.low, self.unit)} to {format_amount(self.saved.high, self.unit)}),"
-                f" {100 * self.saved.share:.0f}%; per effective run {100 * self.saved.per_effective:.0f}%"
-            )
-        return "\n".join([*lines, *self.notes])
+            low, high = (format_amount(end, self.unit) for end in (self.saved.low, self.saved.high))
+            amount = f"{format_amount(self.saved.amount, self.unit)} ({low} to {high})"
+            # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
+            each = "" if self.rounds else f"; per effective run {100 * self.saved.per_effective:.0f}%"
+            facts.append(("saved", f"{amount}, {100 * self.saved.share:.0f}%{each}"))
+        rounds = (describe_round(r.n, r.volume, r.moved) for r in self.rounds)
+        return facts + [(f"round {number}:", words) for number, words in enumerate(rounds)]
+
+    def _card(self) -> Card:
+        facts = [("state", self.state), ("runs", self._runs_text()), *self._facts()]
+        return Card(f"campaign {self.folder}", facts, notes=self.notes)
 
 
-def make_status(folder: str, now: Totals, settings: CampaignSettings, *, elapsed: float, withdrawn: int) -> Status:
+def describe_round(n: int, volume: float, moved: float, cost: str = "") -> str:
+    """Describe a round in one line: its runs, and the posterior after it (NaN: not measured).
+
+    Example:
+        >>> describe_round(250, 0.0123, 0.5)
+        '250 runs, posterior takes 1.2% of the prior, moved 0.50 sd'
+    """
+    runs = f"{n:,} runs" + (f", {cost}" if cost else "")
+    if math.isnan(volume):
+        return f"{runs}, no posterior yet"
+    return f"{runs}, posterior takes {100 * volume:.2g}% of the prior" + (
+        "" if math.isnan(moved) else f", moved {moved:.2f} sd"
+    )
+
+
+def make_status(
+    folder: str,
+    now: Totals,
+    settings: CampaignSettings,
+    *,
+    elapsed: float,
+    withdrawn: int,
+    rounds: tuple[KeptRound, ...] = (),
+) -> Status:
     """Compute the figures of the rows that count."""
     saved = now.estimate_savings()
     return Status(
@@ -89,6 +130,7 @@ def make_status(folder: str, now: Totals, settings: CampaignSettings, *, elapsed
         deterministic=settings.deterministic,
         budget=settings.budget or "",
         notes=settings.notes,
+        rounds=rounds,
     )
 
 

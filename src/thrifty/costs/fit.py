@@ -24,6 +24,7 @@ import numpy.typing as npt
 from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
 from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.costs.scaling import Scaling
+from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import CostError, warn
 from thrifty.types import Array, as_rows, freeze
 
@@ -42,8 +43,8 @@ Model = Polynomial | GaussianProcess
 LogFit = PolynomialFit | GaussianProcessFit
 
 
-@dataclass(frozen=True)
-class FittedCost:
+@dataclass(frozen=True, repr=False)
+class FittedCost(Displayed):
     """A frozen model of expected cost; call it with theta (n, p).
 
     Attributes:
@@ -89,6 +90,19 @@ class FittedCost:
 
     def __str__(self) -> str:
         return f"{self.log_fit}, explains {self.score:.0%} of log cost out of sample ({self.n} timings)"
+
+    def _card(self) -> Card:
+        seen = self.low * _MAX_EXTRAPOLATION_FACTOR, self.high / _MAX_EXTRAPOLATION_FACTOR
+        return Card(
+            f"expected cost of a run in {self.unit}",
+            [
+                ("model", f"{self.log_fit} of log cost"),
+                ("fitted to", count_things(self.n, "timing")),
+                ("costs seen", f"{format_number(seen[0])} to {format_number(seen[1])} {self.unit}"),
+                ("explains", f"{self.score:.0%} of log cost out of sample"),
+                ("90 % band", f"holds {self.coverage:.0%} of held-out timings"),
+            ],
+        )
 
 
 def fit_cost(

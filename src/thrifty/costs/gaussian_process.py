@@ -121,7 +121,7 @@ def _make_solver(
     return solve
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GaussianProcessFit:
     """Mean of a fitted process: level + k(x, centres) @ alpha, with inputs divided by length scales."""
 
@@ -165,3 +165,5 @@ class GaussianProcessFit:
 
     def __str__(self) -> str:
         return f"Gaussian process on {len(self.centres)} points"
+
+    __repr__ = __str__

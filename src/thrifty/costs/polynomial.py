@@ -114,7 +114,7 @@ def _left_out_error(features: Array, target: Array, ridge: float, groups: npt.ND
     return float(np.mean(out**2))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PolynomialFit:
     """Coefficients of a fitted polynomial of log cost."""
 
@@ -134,3 +134,5 @@ class PolynomialFit:
 
     def __str__(self) -> str:
         return f"polynomial of degree {self.degree}"
+
+    __repr__ = __str__

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import check_level
-from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value, judge_effect
+from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value, judge_effect
 from thrifty.metrics.ks import jackknife_squares, studentise, tail_probability
 from thrifty.types import Array
 from thrifty.weights import ecdf, ess, normalise
@@ -33,8 +33,8 @@ _MIN_TAIL_RUNS, _MIN_TAIL_SHARE = 5.0, 0.01
 MIN_EFFECTIVE_RUNS = 50.0  # with fewer effective runs no calibration supports a "trust"
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, repr=False)
+class Calibration(DisplayedCheck):
     """Weighted ranks compared with the uniform distribution.
 
     Attributes:

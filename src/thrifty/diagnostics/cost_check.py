@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thrifty.diagnostics.arguments import check_simulations, parameter_names
-from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
+from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value
 from thrifty.errors import CostError, DataError
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Cost, freeze
@@ -22,8 +22,8 @@ _CAP_QUANTILE = 0.995  # ratios are capped at three times this quantile: one sus
 _LARGE_ERROR = 0.2  # an error of a fifth, in total or per sd of a parameter: worth refitting
 
 
-@dataclass(frozen=True)
-class CostCheck:
+@dataclass(frozen=True, repr=False)
+class CostCheck(DisplayedCheck):
     """Predicted and measured costs.
 
     Attributes:

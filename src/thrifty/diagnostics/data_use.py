@@ -22,7 +22,7 @@ from thrifty.diagnostics.calibration import MIN_EFFECTIVE_RUNS
 from thrifty.diagnostics.features import Components, cross_fit_predictions
 from thrifty.diagnostics.replicates import Replicates, as_replicates
 from thrifty.diagnostics.sbc import compute_ranks
-from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value, judge_effect
+from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value, judge_effect
 from thrifty.metrics.ks import degrees_of_freedom
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
@@ -35,8 +35,8 @@ _HIGH_LEVERAGE = 0.2  # from here a residual says little about its run: HC3 at r
 _ROUNDING_SHARE = 1e-8  # an eigenvalue below this share of the largest is rounding error
 
 
-@dataclass(frozen=True)
-class DataUse:
+@dataclass(frozen=True, repr=False)
+class DataUse(DisplayedCheck):
     """How strongly ranks depend on x.
 
     Attributes:

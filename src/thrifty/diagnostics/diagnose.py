@@ -32,6 +32,7 @@ _PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior call
 _DRAWS_PER_PAIR = 100
 _MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
 _MIN_PAIRS = 20  # fewer pairs say nothing
+_NEAR_SHARE = 0.3  # of the held-out runs of a method in rounds: half of them were drawn from its last proposal
 _ONE_OBSERVATION = (
     "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
 )
@@ -71,8 +72,10 @@ def diagnose(
     Returns:
         One answer per question, figures and reasons; `print` it, read `.verdict`, draw `.figures()`.
     """
+    local = False
     if hasattr(posterior, "posterior"):
         study, posterior = posterior, posterior.posterior
+        local = bool(getattr(study, "local", False))
         simulations = getattr(study, "simulations", None) if simulations is None else simulations
         x_o = getattr(study, "x_o", None) if x_o is None else x_o
     if simulations is None or x_o is None:
@@ -86,6 +89,7 @@ def diagnose(
     check_count(seed, 0, "seed")
     notes: list[str] = []
     runs = select_held_out(posterior, simulations, held_out, notes)
+    runs = select_near(runs, x_o, notes) if local else runs
     evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
     pace = Pace(None if time_limit is None else _CALIBRATION_SHARE * time_limit, progress)
     checks = _calibrate(posterior, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
@@ -198,6 +202,22 @@ def select_held_out(
         return chosen
     notes.append("calibration was measured on runs that may have trained the posterior: pass held_out=")
     return simulations
+
+
+def select_near(runs: Simulations, x_o: npt.ArrayLike, notes: list[str]) -> Simulations:
+    """Select the runs whose outputs are nearest to x_o, for a posterior that was made for x_o alone.
+
+    A posterior is calibrated at every x by itself, so that runs may be chosen by their outputs; their weights stay.
+    Outputs count in units of their median distance from x_o.
+    """
+    valid = runs.valid()
+    x = valid.x.reshape(len(valid), valid.m, -1).mean(1)
+    off = np.abs(x - np.ravel(read_observation(x_o, valid.pairs()[1].shape[1:])))
+    scale = np.median(off, axis=0)
+    off = off[:, scale > 0] / scale[scale > 0]
+    count = min(max(round(_NEAR_SHARE * len(valid)), _MIN_HELD_OUT_RUNS), len(valid))
+    notes.append(f"calibrated on the {count} runs whose outputs are nearest to x_o: rounds learn the posterior there")
+    return valid[np.sort(np.argsort(np.square(off).sum(1), kind="stable")[:count])]
 
 
 def _untrained(posterior: Any, simulations: Simulations) -> npt.NDArray[np.bool_]:

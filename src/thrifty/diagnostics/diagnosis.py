@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from thrifty.diagnostics.verdict import VERDICTS, Check, Trust, format_p_value, judge_among, worst_verdict
+from thrifty.display import Card, Displayed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,8 +53,8 @@ class Answer:
         return f"{self.question} {WORDS[self.verdict]}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+@dataclass(frozen=True, repr=False)
+class Diagnosis(Displayed):
     """The results of all checks.
 
     Attributes:
@@ -104,6 +105,11 @@ class Diagnosis:
         lines = [f"verdict: {self.verdict}"]
         lines += [f"  {a.question:<{width}}  {WORDS[a.verdict]}: {a.reason}" for a in answers]
         return "\n".join(lines + [f"  note: {note}" for note in self.notes])
+
+    def _card(self) -> Card:
+        rows = [(a.question, WORDS[a.verdict], a.reason) for a in self.answers]
+        notes = [f"note: {note}" for note in self.notes]
+        return Card(f"verdict: {self.verdict}", header=("question", "answer", "because"), rows=rows, notes=notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return verdicts, reasons and p-values as plain values, for a report or a file."""

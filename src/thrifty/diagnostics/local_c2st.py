@@ -28,7 +28,7 @@ import numpy.typing as npt
 from thrifty.diagnostics.arguments import check_count, check_posterior, draw_posterior
 from thrifty.diagnostics.features import Components, RankRegression
 from thrifty.diagnostics.replicates import Replicates, replicate
-from thrifty.diagnostics.verdict import Trust, format_p_value, judge_effect
+from thrifty.diagnostics.verdict import DisplayedCheck, Trust, format_p_value, judge_effect
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
@@ -45,8 +45,8 @@ _FIT_EVERY = 3  # every third pair fits the prediction of z from x; its own pred
 _DRAWS_AT_X_O = 500  # draws at x_o that T is averaged over
 
 
-@dataclass(frozen=True)
-class LocalC2ST:
+@dataclass(frozen=True, repr=False)
+class LocalC2ST(DisplayedCheck):
     """The statistic T at x_o and its distribution for a correct posterior.
 
     Attributes:

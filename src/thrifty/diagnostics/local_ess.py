@@ -29,7 +29,7 @@ from thrifty.diagnostics.arguments import (
     evaluate_log_density,
     parameter_names,
 )
-from thrifty.diagnostics.verdict import Trust
+from thrifty.diagnostics.verdict import DisplayedCheck, Trust
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.checks import read_observations
 from thrifty.priors import as_prior
@@ -45,8 +45,8 @@ _REGION_DRAWS = 1000  # posterior draws that find the 95 % region and the mean w
 _MAX_CROSS_PARAMETERS = 6  # up to here log weights are fitted with products of parameters
 
 
-@dataclass(frozen=True)
-class LocalEss:
+@dataclass(frozen=True, repr=False)
+class LocalEss(DisplayedCheck):
     """Support of the posterior at x_o.
 
     Attributes:

@@ -21,7 +21,7 @@ from thrifty.diagnostics.arguments import check_simulations, choose_independent_
 from thrifty.diagnostics.features import encode_by_network
 from thrifty.diagnostics.predictive import tail_p_value
 from thrifty.diagnostics.replicates import choose_runs
-from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
+from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
@@ -34,8 +34,8 @@ _ROWS_PER_BLOCK = 500  # rows of the table of distances held at once: 8 MB
 FAR_SPACINGS = 3.0  # times the range from the median to the 99 % distance: nothing similar was ever simulated
 
 
-@dataclass(frozen=True)
-class Misspecification:
+@dataclass(frozen=True, repr=False)
+class Misspecification(DisplayedCheck):
     """The position of x_o among the simulations.
 
     Attributes:

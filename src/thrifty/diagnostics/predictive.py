@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from thrifty.diagnostics.arguments import check_posterior, check_simulations, choose_independent_runs, statistic_names
 from thrifty.diagnostics.local_ess import LocalEss, local_ess
-from thrifty.diagnostics.verdict import CARE_P_VALUE, Trust, format_p_value
+from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value
 from thrifty.inference.checks import read_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
@@ -25,8 +25,8 @@ MIN_EFFECTIVE_OUTPUTS = 30.0  # with fewer the tails cannot be judged
 FAR_RATIO = 1.2  # times the 99 % distance: for normal outputs one in two thousand
 
 
-@dataclass(frozen=True)
-class Predictive:
+@dataclass(frozen=True, repr=False)
+class Predictive(DisplayedCheck):
     """The position of x_o among outputs at posterior parameters.
 
     Attributes:

@@ -27,7 +27,7 @@ from thrifty.diagnostics.arguments import (
     parameter_names,
 )
 from thrifty.diagnostics.pace import Pace
-from thrifty.diagnostics.verdict import Trust
+from thrifty.diagnostics.verdict import DisplayedCheck, Trust
 from thrifty.errors import DataError, InferenceError, ThriftyWarning
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
@@ -78,8 +78,8 @@ class Replicates:
         return len(self.theta)
 
 
-@dataclass(frozen=True)
-class Unanswered:
+@dataclass(frozen=True, repr=False)
+class Unanswered(DisplayedCheck):
     """Held-out outputs at which the posterior has no answer, such as too few neighbours for ABC.
 
     Attributes:

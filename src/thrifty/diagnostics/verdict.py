@@ -7,6 +7,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from thrifty.display import Card, Displayed
+
 Trust = Literal["trust", "with care", "do not trust"]
 VERDICTS: tuple[Trust, ...] = ("trust", "with care", "do not trust")
 
@@ -34,8 +36,18 @@ class Check(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class NotMeasured:
+class DisplayedCheck(Displayed):
+    """Show the result of a check by its verdict and reason, not by its arrays."""
+
+    def _card(self) -> Card:
+        assert isinstance(self, Check)
+        p_value = getattr(self, "p_value", None)
+        facts = [("verdict", self.verdict), ("because", self.reason)]
+        return Card(self.name, facts + ([] if p_value is None else [("p-value", format_p_value(float(p_value)))]))
+
+
+@dataclass(frozen=True, repr=False)
+class NotMeasured(DisplayedCheck):
     """A check that could not be made: no reason for an alarm, and none for trust."""
 
     reason: str

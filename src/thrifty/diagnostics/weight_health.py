@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.verdict import Trust
+from thrifty.diagnostics.verdict import DisplayedCheck, Trust
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Array, freeze
 from thrifty.weights import ess, normalise, pareto_k
@@ -17,8 +17,8 @@ MAX_PARETO_K = 0.7  # above, the variance of an estimate is unreliable (Vehtari 
 CARE_FAILED_MASS, MAX_FAILED_MASS = 1e-3, 1e-2  # failed prior mass: a warning, and a posterior that is conditional
 
 
-@dataclass(frozen=True)
-class WeightHealth:
+@dataclass(frozen=True, repr=False)
+class WeightHealth(DisplayedCheck):
     """Summary of the weights of a table.
 
     Attributes:

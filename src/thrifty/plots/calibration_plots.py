@@ -8,6 +8,8 @@ import numpy as np
 
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.density import draw_distribution, find_column_ends
+from thrifty.plots.drawn import pick_check
 from thrifty.plots.style import BAND, COLOURS, GREY
 from thrifty.types import Array
 from thrifty.weights import normalise
@@ -55,8 +57,10 @@ def calibration(*checks: CalibrationCurve) -> Figure:
     """Draw how far each weighted distribution function is from uniform, with simultaneous bands: inside is right.
 
     Args:
-        checks: Results of `sbc`, `coverage`, `tarp`, one panel each.
+        checks: Results of `sbc`, `coverage`, `tarp`, one panel each; or a diagnosis, which holds them.
     """
+    inner = [getattr(check, "checks", (check,)) for check in checks]
+    checks = tuple(check for group in inner for check in group if hasattr(check, "ecdf"))
     if not checks:
         raise DataError("calibration needs at least one result of sbc, coverage or tarp", code="bad-setting")
     figure, axes = style.make_figure(4.1 * len(checks), 3.5, columns=len(checks))
@@ -86,11 +90,12 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
     """Draw the weighted predictive density of each statistic with x_o; the least likely when there are many.
 
     Args:
-        check: Result of `th.diagnostics.predictive`.
+        check: Result of `th.diagnostics.predictive`, or a diagnosis in which it was made.
         most: Largest number of statistics shown.
     """
     from matplotlib.lines import Line2D
 
+    check = pick_check(check, "predictive", "p_values", "predictive")
     chosen = np.arange(len(check.x_o))
     if len(chosen) > most:
         chosen = np.sort(np.argsort(check.p_values, kind="stable")[:most])
@@ -114,13 +119,5 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
 
 
 def _draw_predictive(ax: Axes, values: Array, weights: Array, observed: float) -> None:
-    low, high = style.central_interval(values, weights, 0.996)
-    low, high = min(low, observed), max(high, observed)
-    margin = 0.08 * (high - low) or 0.5
-    grid = np.linspace(low - margin, high + margin, 250)
-    curve = style.estimate_density(values, weights, grid)
-    ax.fill_between(grid, curve, color=COLOURS[0], alpha=0.25, lw=0)
-    ax.plot(grid, curve, color=COLOURS[0], lw=1.4)
+    draw_distribution(ax, values, weights, COLOURS[0], ends=find_column_ends(values, weights, observed))
     ax.axvline(observed, color=COLOURS[1], lw=1.6)
-    ax.set_ylim(bottom=0)
-    ax.set_yticks([])

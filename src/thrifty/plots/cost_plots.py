@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.drawn import pick_check
 from thrifty.plots.style import COLOURS, GREY, LIGHT
 from thrifty.priors import as_prior
 from thrifty.types import Array, Cost
@@ -138,7 +139,12 @@ def _draw_map(
 
 
 def cost_residuals(check: CostComparison) -> Figure:
-    """Draw measured against predicted cost, and their ratio along each parameter."""
+    """Draw measured against predicted cost, and their ratio along each parameter.
+
+    Args:
+        check: Result of `th.diagnostics.cost_check`, or a diagnosis in which it was made.
+    """
+    check = pick_check(check, "cost_model", "predicted", "cost_check")
     dim = min(check.theta.shape[1], 4)
     figure, axes = style.make_figure(3.2 * (dim + 1), 3.1, columns=dim + 1)
     ax = axes[0, 0]

@@ -2,19 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from thrifty.errors import DataError
 from thrifty.plots import style
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.proposals.draws import Proposal
 from thrifty.types import Array
+from thrifty.weights import ess, normalise, pareto_k
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from thrifty.tradeoff import Tradeoff
+
+class Worth(Protocol):
+    """One penalty of a trade-off: how cheap its runs are and how much they count, relative to plain sampling."""
+
+    label: Final[str]
+    gain: Final[float]
+    ess_fraction: Final[float]
+    product: Final[float]
+
+
+class TradeoffTable(Protocol):
+    """Result of `th.tradeoff`: one row per penalty, and the highest product possible."""
+
+    ceiling: Final[float]
+
+    @property
+    def best(self) -> Worth:
+        """The row with the highest product."""
+        ...
+
+    def __iter__(self) -> Iterator[Worth]:
+        """Yield the rows."""
+        ...
 
 
 class WeightSummary(Protocol):
@@ -27,8 +53,19 @@ class WeightSummary(Protocol):
     weights: Final[Array]
 
 
-def tradeoff(table: Tradeoff) -> Figure:
-    """Draw gain against efficiency, with the curve of equal worth, the upper bound, and the best in bold."""
+def tradeoff(table: TradeoffTable) -> Figure:
+    """Draw gain against efficiency, with the curve of equal worth, the upper bound, and the best in bold.
+
+    Args:
+        table: Result of `th.tradeoff`, or a quote or plan, which hold one.
+    """
+    table = getattr(table, "table", table)
+    if not hasattr(table, "ceiling"):
+        raise DataError(
+            f"{type(table).__name__} is not a trade-off",
+            code="bad-array",
+            fix="pass th.tradeoff(...), a quote or a plan",
+        )
     figure, axes = style.make_figure(9.2, 3.8, columns=2)
     ax = axes[0, 0]
     gains = np.array([row.gain for row in table])
@@ -56,7 +93,7 @@ def tradeoff(table: Tradeoff) -> Figure:
     return figure
 
 
-def _draw_worth(ax: Any, table: Tradeoff) -> None:
+def _draw_worth(ax: Any, table: TradeoffTable) -> None:
     products = [row.product for row in table]
     colours = [COLOURS[0] if row is not table.best else COLOURS[2] for row in table]
     ax.bar(range(len(products)), products, color=colours, width=0.62)
@@ -110,8 +147,13 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
     return figure
 
 
-def weights(health: WeightSummary) -> Figure:
-    """Draw a histogram of the weights, plain = 1, and the share of all weight on the heaviest runs."""
+def weights(health: Any) -> Figure:
+    """Draw a histogram of the weights, plain = 1, and the share of all weight on the heaviest runs.
+
+    Args:
+        health: Result of `th.diagnostics.weight_health`, or what has weights: `Simulations`, `Draws`, log weights.
+    """
+    health = _sum_up_weights(health)
     figure, axes = style.make_figure(8.6, 3.2, columns=2)
     ax = axes[0, 0]
     relative = health.weights * len(health.weights)
@@ -132,3 +174,34 @@ def weights(health: WeightSummary) -> Figure:
     style.set_labels(ax, "share of runs, heaviest first", "share of weight", f"Pareto k = {health.pareto_k:.2f}")
     style.add_legend(ax, loc="lower right")
     return figure
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """Weights that were passed as such, with the figures of `WeightSummary`."""
+
+    n: int
+    ess: float
+    top_percent: float
+    pareto_k: float
+    weights: Array
+
+
+def _sum_up_weights(given: Any) -> WeightSummary:
+    """Read a summary of weights, or make one of log weights or of a table that has them."""
+    if hasattr(given, "top_percent"):
+        return given
+    log_weights = getattr(given, "log_weights", given)
+    if hasattr(given, "ok"):  # simulations: failed runs are left out
+        log_weights = log_weights[given.ok]
+    try:
+        values = normalise(log_weights)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{type(given).__name__} has no weights to draw",
+            code="bad-array",
+            fix="pass Simulations or log weights (n,)",
+        ) from None
+    n = len(values)
+    top = float(np.sort(values)[-max(1, round(n / 100)) :].sum())
+    return _Weights(n, ess(log_weights), top, pareto_k(log_weights), values)

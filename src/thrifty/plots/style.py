@@ -27,9 +27,9 @@ Corner = Literal["best", "upper right", "upper left", "lower left", "lower right
 
 def make_figure(width: float = 6.0, height: float = 4.0, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
     """Make a figure and its axes, without boxes, without pyplot: nothing global is opened or has to be closed."""
-    from matplotlib.figure import Figure
+    from thrifty.plots.notebook_figure import NotebookFigure
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=120)
+    figure = NotebookFigure(figsize=(width, height), layout="constrained", dpi=120)
     figure.get_layout_engine().set(w_pad=0.08, h_pad=0.06)  # type: ignore[union-attr]
     axes = figure.subplots(rows, columns, squeeze=False)
     for ax in axes.ravel():
@@ -64,6 +64,18 @@ def set_plain_ticks(axis: Axis, ratio: float) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def limit_ticks(ax: Axes, most: int = 3) -> None:
+    """Write few and short numbers on small panels, so that none touches the next and none stands apart as a factor."""
+    from matplotlib.ticker import MaxNLocator
+
+    from thrifty.plots.notebook_figure import ShortNumbers
+
+    for axis in (ax.xaxis, ax.yaxis):
+        if len(axis.get_majorticklocs()):  # an axis without numbers stays so
+            axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
+            axis.set_major_formatter(ShortNumbers())
 
 
 def as_sample(draws: npt.ArrayLike, log_weights: npt.ArrayLike | None, name: str) -> Sample:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.failures import FailureMap, FinishModel
+from thrifty.campaign.kept_rounds import read_rounds
 from thrifty.campaign.opened import charge_costs
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.settings import CampaignSettings, StoredPrior
@@ -119,8 +120,20 @@ class Facts:
         """The prior, None where the folder does not hold it as numbers."""
         return None if isinstance(self.prior, StoredPrior) else self.prior
 
+    @property
+    def sequential(self) -> bool:
+        """Whether a sequential method, SMC-ABC or rounds, chose draws of its own."""
+        first = self.settings.generations
+        return first is not None and len(self.blocks) > first
+
+    @property
+    def model_scale(self) -> float:
+        """Cost in `unit` for one unit of the cost model: sequential methods learn it in `unit` itself."""
+        return 1.0 if self.sequential else self.settings.cost_scale
+
     def command(self, verb: str) -> str:
-        """Return the command line for the next step."""
+        """Return the command line for the next step; rounds end with a posterior, without a step of their own."""
+        verb = "run" if verb == "infer" and self.status.rounds else verb
         more = " --observed FILE" if verb == "infer" else ""
         return f"thrifty {verb} {shlex.quote(clean(self.folder))}{more}"
 
@@ -141,14 +154,17 @@ class Facts:
         if self.part is not None:
             recipe = self.parts[self.part].recipe
             if isinstance(recipe.get("cost"), dict):
-                return cost_from_dict(recipe["cost"])
+                found = cost_from_dict(recipe["cost"])
+                return replace(found, unit=self.unit) if self.sequential else found
         kept = self.settings.cost_model
         if isinstance(kept, dict):
             return cost_from_dict(kept)
         usable = np.isin(self.table.status, ("ok", "invalid")) & np.isfinite(self.cost) & (self.cost > 0)
-        if self.part is not None or usable.sum() < max(20, PILOTS_PER_PARAMETER * len(self.names)):
+        if (self.part is not None and not self.sequential) or usable.sum() < max(
+            20, PILOTS_PER_PARAMETER * len(self.names)
+        ):
             return None
-        return fit_cost(self.table.theta[usable], self.cost[usable] / self.settings.cost_scale, unit=self.unit)
+        return fit_cost(self.table.theta[usable], self.cost[usable] / self.model_scale, unit=self.unit)
 
     @cached_property
     def proposal(self) -> CostAware | None:
@@ -229,7 +245,14 @@ def _read_folder(folder: Path) -> Facts:
     return Facts(
         folder=folder,
         settings=settings,
-        status=make_status(str(folder), now, settings, elapsed=elapsed, withdrawn=planned - len(table)),
+        status=make_status(
+            str(folder),
+            now,
+            settings,
+            elapsed=elapsed,
+            withdrawn=planned - len(table),
+            rounds=read_rounds(settings, blocks, parts),
+        ),
         table=table,
         log_weights=weights,
         cost=cost,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
 from thrifty.report.content import ANSWERS, clean, format_cost
@@ -108,7 +109,9 @@ def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
 
 def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure, ...]:
     status, saved, unit = facts.status, facts.status.saved, facts.unit
-    left = f"about {format_cost(status.left, unit)} left" if status.pending else "pilot included"
+    left = (
+        f"about {format_cost(status.left, unit)} left" if status.pending else "pilot included" if status.pilots else ""
+    )
     figures = [
         KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots"),
         KeyFigure("spent", format_cost(status.spent, unit), left),
@@ -117,14 +120,24 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
         interval = f"{format_cost(saved.low, unit)} to {format_cost(saved.high, unit)}"
         against = "against plain sampling, pilot counted"
         figures.append(KeyFigure("cost saved", f"{saved.share:.0%}", f"{format_cost(saved.amount, unit)} ({interval})"))
-        figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))
+        if not facts.sequential:  # its draws are placed for one observation, not for the whole prior
+            figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))
+    if status.rounds:
+        figures.append(_summarise_rounds(status.rounds))
     if saved is not None:
-        figures.append(KeyFigure("effective runs", f"{saved.effective:,.0f}", f"{status.ess_fraction:.0%} of the runs"))
+        of = "of the runs, over the whole prior" if facts.sequential else "of the runs"
+        figures.append(KeyFigure("effective runs", f"{saved.effective:,.0f}", f"{status.ess_fraction:.0%} {of}"))
     if status.done:
         mass = "the posterior is conditional on finishing" if status.failed_mass > 0.01 else f"{status.failed:,} runs"
         figures.append(KeyFigure("failed prior mass", f"{status.failed_mass:.2%}", mass))
     figures.append(_summarise_calibration(results))
     return tuple(figures)
+
+
+def _summarise_rounds(rounds: tuple[KeptRound, ...]) -> KeyFigure:
+    judged = [one for one in rounds if one.judged]
+    note = f"the posterior takes {100 * judged[-1].volume:.2g} % of the prior" if judged else "no posterior yet"
+    return KeyFigure("rounds", f"{len(rounds)}", note)
 
 
 def _summarise_calibration(results: tuple[Result, ...]) -> KeyFigure:

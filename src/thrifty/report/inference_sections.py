@@ -13,6 +13,7 @@ from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
+from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
@@ -48,7 +49,8 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
     lead = [
         f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
-        f" {_format_values(last.x_o)}; fitted in {last.seconds:.1f} s on {clean(last.created, 25)}."
+        f" {_format_values(last.x_o)}; {'made, runs included,' if facts.sequential else 'fitted'}"
+        f"{f' in {last.seconds:.1f} s' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
@@ -132,6 +134,8 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
     if live or posterior is None or facts.simulations is None:
         why = "while the campaign runs" if live else "since the folder does not hold the posterior"
         return Section(lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
+    if isinstance(posterior, WeightedPosterior):
+        return Section(lead, tables=tables, notes=["Ranks are not drawn: these draws hold for one observation only."])
     notes: list[str] = []
     runs = select_held_out(posterior, _with_labels(facts), None, notes).valid()
     pairs = _count_affordable_pairs(posterior, runs, results[-1])

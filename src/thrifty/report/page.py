@@ -19,6 +19,7 @@ from thrifty.report.content import Section, clean
 from thrifty.report.gather import Facts, gather
 from thrifty.report.headline import make_headline
 from thrifty.report.results import Result, read_results
+from thrifty.report.sequential_sections import rounds_section
 from thrifty.report.svg import render_picture
 from thrifty.tables.simulations import table_hash
 from thrifty.version import __version__
@@ -123,6 +124,8 @@ def _make_sections(
         ("timeline", "Timeline", partial(run.timeline_section, facts)),
         ("provenance", "Provenance", partial(run.provenance_section, facts, _hash_table(facts), command)),
     ]  # fmt: skip
+    if facts.status.rounds:
+        builders.insert(2, ("rounds", "Rounds", partial(rounds_section, facts)))
     sections = [replace(_build(build), key=key, title=title) for key, title, build in builders]
     trouble = [clean(text) for text in (damage, lost) if text]
     if trouble:

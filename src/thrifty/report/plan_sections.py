@@ -14,6 +14,13 @@ from thrifty.plots.style import add_legend
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean, format_cost
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
+from thrifty.report.sequential_sections import (
+    describe_proposal,
+    describe_tradeoff,
+    find_last_proposal,
+    measure_inference,
+)
+from thrifty.runner.snapshot import Saved
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff
 
@@ -40,19 +47,23 @@ def cost_section(facts: Facts) -> Section:
         shown = pilot[:MAX_PILOT_POINTS]
         if len(pilot) > MAX_PILOT_POINTS:
             notes.append(f"{MAX_PILOT_POINTS} of {len(pilot):,} pilot runs are drawn.")
-        theta, cost = facts.table.theta[shown], facts.cost[shown] / facts.settings.cost_scale
+        theta, cost = facts.table.theta[shown], facts.cost[shown] / facts.model_scale
         unit = as_label(facts.model.unit)
         surface = plots.cost_surface(
             facts.model, facts.known_prior, pilot=theta, seconds=cost, names=facts.labels, unit=unit
         )
-        what = "Predicted cost over the two parameters that change it most; pilot runs coloured by measured cost"
+        what = "Predicted cost over the two parameters that change it most"
+        what += "; pilot runs coloured by measured cost" if len(shown) else ""
         drawings.append(Drawing(surface, "Cost of a run", what))
     else:
         notes.append(_NO_PRIOR)
     fresh = _select_planned(facts)
     if fresh is not None:
         check = cost_check(facts.model, fresh)
-        lead.append(f"Runs after the pilot: {check.reason}.")
+        which = (
+            "Runs of the last proposal, which the model had not seen" if facts.sequential else "Runs after the pilot"
+        )
+        lead.append(f"{which}: {check.reason}.")
         what = f"Measured against predicted cost of {len(check.measured):,} runs, and their ratio along each parameter"
         drawings.append(Drawing(plots.cost_residuals(check), "Predicted and measured cost", what))
     else:
@@ -76,9 +87,11 @@ def _select_planned(facts: Facts) -> Simulations | None:
     if sims is None:
         return None
     keep = ~facts.pilot[facts.done] & np.isfinite(sims.cost) & (sims.cost > 0)
+    if facts.sequential:  # its model was fitted to all runs before the last proposal
+        keep &= find_last_proposal(facts)[facts.done]
     if keep.sum() < 20:
         return None
-    return replace(sims[keep], cost=sims.cost[keep] / facts.settings.cost_scale, names=facts.labels)
+    return replace(sims[keep], cost=sims.cost[keep] / facts.model_scale, names=facts.labels)
 
 
 def tradeoff_section(facts: Facts) -> Section:
@@ -89,6 +102,8 @@ def tradeoff_section(facts: Facts) -> Section:
     if facts.trade is None:
         return Section(notes=[_NO_PRIOR])
     table, chosen = facts.trade
+    if facts.sequential:
+        return describe_tradeoff(facts, table, _describe_possible_saving(table))
     header, body = table.cells()
     word = "chosen" if facts.frozen else "default"
     marked = [[clean(cell) + (f" · {word}" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
@@ -141,10 +156,8 @@ def proposal_section(facts: Facts) -> Section:
         return Section(missing=words, command=facts.command("run" if facts.done.any() else "plan"))
     if facts.known_prior is None:
         return Section(notes=[_NO_PRIOR])
-    kind = facts.parts[facts.part].kind
-    if facts.proposal is None and kind != "prior":
-        words = f"The latest draws are a generation of a sequential method ({clean(kind, 30)})."
-        return Section([words, "They are weighted together with all other draws of the pool."])
+    if facts.sequential:
+        return describe_proposal(facts.parts[facts.part].kind)
     if facts.proposal is None:
         return Section(["Plain sampling was chosen: draws follow the prior and need no weights."])
     p_value = self_check(facts.proposal, seed=facts.settings.seed)
@@ -170,6 +183,11 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
         f" {health.largest:.1%} of all weight, the heaviest 1 % hold {health.top_percent:.0%}; Pareto k"
         f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted)."
     ]
+    if facts.status.rounds:
+        lead.append(
+            "Most draws of rounds lie where the posterior is, so that they count as few over the whole prior. NLE and"
+            " NRE are trained without weights; NPE, ABC and exports use them."
+        )
     local = [c.get("reason", "") for r in results[-1:] for c in r.checks if c.get("name") == "local_ess"]
     lead += [f"At the observation: {clean(local[0], 300)}."] if local else []
     if np.ptp(sims.log_weights[np.isfinite(sims.log_weights)]) < 1e-9:
@@ -195,22 +213,34 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     steps = {f"{finished:,} plain runs": finished * each, "saved by proposal": spent["ok"] - finished * each}
     steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
+    seconds = measure_inference(facts, seconds)
     steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
     size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
-    per = saved.spent / saved.effective
-    lead = [
-        f"Spent: {format_cost(saved.spent, facts.unit)}, pilot included. As many runs from the prior would have cost"
-        f" about {format_cost(saved.plain, facts.unit)} ({saved.share:.0%} saved). Per effective run:"
-        f" {format_cost(per, facts.unit)} against {format_cost(each, facts.unit)} ({saved.per_effective:.0%} saved).",
-        "The cost of the pilot is included, and its runs are part of the weighted table.",
-    ]
+    lead = _describe_spending(facts, saved, each)
     notes = ["Runs are missing: cheap ones finish first, so these figures will change."] if facts.status.pending else []
     lines = [[name, format_cost(value, facts.unit)] for name, value in steps.items()]
     grid = Grid(["step", "cost"], [*lines, ["total", format_cost(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
     return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+
+
+def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
+    """Say what was spent, beside as many runs from the prior at `each`."""
+    per = saved.spent / saved.effective
+    pilot = bool(facts.pilot.any())
+    lead = (
+        f"Spent: {format_cost(saved.spent, facts.unit)}{', pilot included' if pilot else ''}. As many runs from the"
+        f" prior would have cost about {format_cost(saved.plain, facts.unit)} ({saved.share:.0%} saved)."
+    )
+    if not facts.sequential:
+        lead += (
+            f" Per effective run: {format_cost(per, facts.unit)} against {format_cost(each, facts.unit)}"
+            f" ({saved.per_effective:.0%} saved)."
+        )
+    included = "The cost of the pilot is included, and its runs are part of the weighted table."
+    return [lead, included] if pilot else [lead]
 
 
 def _choose_scale(largest: float, unit: str) -> tuple[float, str]:

@@ -34,7 +34,7 @@ TABLES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification:
     """What a test of all checksums found.
 
@@ -65,6 +65,8 @@ class Verification:
                 found.append(f"{len(indices)} {label} are damaged (indices {shown})")
         end = "repaired: run() runs them again" if self.repaired else "verify(repair=True) repairs it"
         return f"{self.folder}: {'; '.join(found)}. {end}"
+
+    __repr__ = __str__
 
 
 def find_damage(folder: Path, *, dim: int) -> Verification:

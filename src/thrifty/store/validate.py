@@ -143,6 +143,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "discarded": lambda value: isinstance(value, dict) and all(_is_cost(cost) for cost in value.values()),
     "cost_model": lambda value: isinstance(value, dict),
     "generations": _is_count,
+    "rounds": lambda value: value is None or (isinstance(value, dict) and isinstance(value.get("identity"), dict)),
 }
 
 

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import DataError, WeightError
 from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
 from thrifty.tables.columns import PER_RUN, Columns
+from thrifty.tables.run_summary import summarise_runs
 from thrifty.tables.saved_proposal import check_agreement, restore_proposal
 from thrifty.types import STATUSES, Array, Weighting, as_names, as_rows, freeze, set_fields
 from thrifty.weights import as_log_weights, mass_of, to_log_weights
@@ -23,12 +25,13 @@ if TYPE_CHECKING:  # pragma: no cover
 
     import arviz
     import pandas
+    from matplotlib.figure import Figure
 
 FINITE_BYTES = 2**24  # of outputs looked at together
 
 
-@dataclass(frozen=True, eq=False)
-class Simulations(Columns):
+@dataclass(frozen=True, eq=False, repr=False)
+class Simulations(Displayed, Columns):
     """Parameters, outputs, costs and weights of a set of runs: all that inference sees.
 
     Attributes:
@@ -222,6 +225,22 @@ class Simulations(Columns):
 
     def __len__(self) -> int:
         return len(self.theta)
+
+    def _card(self) -> Card:
+        return summarise_runs(self)
+
+    def plot(self, *, x_o: npt.ArrayLike | None = None) -> Figure:
+        """Draw the parameters of the runs, and each statistic and the cost against each parameter.
+
+        Args:
+            x_o: The observation, drawn as lines.
+
+        Returns:
+            A matplotlib figure: a notebook shows it, `figure.savefig("runs.png")` writes it.
+        """
+        from thrifty.plots.run_plots import simulations
+
+        return simulations(self, x_o=x_o)
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         return replace(self, **{label: getattr(self, label)[which] for label in PER_RUN})

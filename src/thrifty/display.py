@@ -1,0 +1,165 @@
+"""Show a result as text and as a table in a notebook: the only module that writes text tables and HTML tables.
+
+A class describes itself by one `Card`; `Displayed` makes of it what `print`, `repr` and Jupyter ask for. A display uses
+what is already computed: it draws no samples, and it never raises, since an object that cannot be shown cannot be
+examined either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+MAX_ROWS = 24  # of a table: what fits on a screen
+MAX_CELL_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is shown of an object: a title, facts, a table, and sentences below it.
+
+    Attributes:
+        title: One line.
+        facts: (label, text) pairs.
+        header: Names of the columns of the table.
+        rows: Its cells, one tuple a row.
+        notes: Sentences below it.
+        bold: Row to emphasise, or None.
+
+    Example:
+        >>> print(Card("two runs", (("cost", "3 s"),), ("name", "value"), (("beta", "0.5"), ("gamma", "12"))))
+        two runs
+          cost  3 s
+          name   value
+          beta     0.5
+          gamma     12
+    """
+
+    title: str
+    facts: Sequence[tuple[str, str]] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    notes: Sequence[str] = ()
+    bold: int | None = None
+
+    def __str__(self) -> str:
+        width = max((len(label) for label, _ in self.facts), default=0)
+        lines = [f"  {label:<{width}}  {_shorten(text)}" for label, text in self.facts]
+        if self.rows:
+            lines += [f"  {line}" for line in align_columns(self.header, self._shown()).splitlines()]
+        return "\n".join([self.title, *lines, *(f"  {note}" for note in self._all_notes())])
+
+    def to_html(self) -> str:
+        """Write a paragraph, tables and paragraphs; everything is escaped."""
+        facts = [(label, _shorten(text)) for label, text in self.facts]
+        pieces = [
+            _write_paragraph(self.title),
+            write_table((), facts) if facts else "",
+            write_table(self.header, self._shown(), bold=self.bold) if self.rows else "",
+            *(_write_paragraph(note) for note in self._all_notes()),
+        ]
+        return f"<div>{''.join(pieces)}</div>"
+
+    def _shown(self) -> list[list[str]]:
+        return [[_shorten(cell) for cell in row] for row in self.rows[:MAX_ROWS]]
+
+    def _all_notes(self) -> list[str]:
+        left = len(self.rows) - MAX_ROWS
+        return [f"… and {left:,} more", *self.notes] if left > 0 else list(self.notes)
+
+
+class Displayed:
+    """Give a class a readable `repr` and an HTML table: a subclass writes `_card`, and `__str__` for another text."""
+
+    __slots__ = ()
+
+    def _card(self) -> Card:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return _show(self, lambda: str(self._card()))
+
+    def __repr__(self) -> str:
+        return _show(self, lambda: str(self))
+
+    def _repr_html_(self) -> str:
+        return _show(self, lambda: self._card().to_html(), _write_paragraph)
+
+
+def _show(what: object, write: Callable[[], str], wrap: Callable[[str], str] = str) -> str:
+    """Write something, or one line that says why it cannot be written."""
+    try:
+        return write()
+    except Exception as error:  # an object in any state must be shown
+        try:
+            reason = f"{type(error).__name__}: {error}"
+        except Exception:
+            reason = type(error).__name__
+        return wrap(f"<{type(what).__name__} that cannot be shown ({reason[:MAX_CELL_CHARACTERS]})>")
+
+
+def align_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Align a table as text: the first column and one without a name to the left, the others to the right.
+
+    Example:
+        >>> print(align_columns(["k", "cost", ""], [["0", "17 s", "plain"], ["0.5", "9 s", "best"]]))
+        k    cost
+        0    17 s  plain
+        0.5   9 s  best
+    """
+    widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
+
+    def line(cells: Sequence[str]) -> str:
+        aligned = [
+            cell.ljust(width) if i == 0 or not header[i] else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(cells, widths, strict=True))
+        ]
+        return "  ".join(aligned).rstrip()
+
+    return "\n".join(line(cells) for cells in [header, *body])
+
+
+def write_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, bold: int | None = None) -> str:
+    """Write an HTML table; every cell is escaped.
+
+    Example:
+        >>> write_table(["name"], [["<b>"]])
+        '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    head = f"<thead><tr>{_cells('th', header)}</tr></thead>" if header else ""
+    body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row)}</tr>" for i, row in enumerate(rows))
+    return f"<table>{head}<tbody>{body}</tbody></table>"
+
+
+def _write_paragraph(text: str) -> str:
+    return f"<p>{escape(text)}</p>".replace("\n", "<br>")
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+
+
+def _shorten(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= MAX_CELL_CHARACTERS else text[: MAX_CELL_CHARACTERS - 1] + "…"
+
+
+def format_number(value: float) -> str:
+    """Write a number with four figures.
+
+    Example:
+        >>> format_number(0.123456), format_number(1234567.0), format_number(3.0)
+        ('0.1235', '1.235e+06', '3')
+    """
+    return f"{value:.4g}"
+
+
+def count_things(n: int, word: str) -> str:
+    """Write a number of things, with the plural.
+
+    Example:
+        >>> count_things(1, "run"), count_things(2500, "run")
+        ('1 run', '2,500 runs')
+    """
+    return f"{n:,} {word}{'' if n == 1 else 's'}"

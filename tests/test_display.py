@@ -1,0 +1,173 @@
+"""What a person sees: short text, tables in notebooks, nothing heavy, and never an error."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+import thrifty as th
+from thrifty.diagnostics import Diagnosis
+from thrifty.display import MAX_ROWS, Card, Displayed
+from thrifty.inference.posterior_draws import Sampled
+from thrifty.tables import run_summary
+
+PRIOR = th.Uniform([0.0, 1.0], [2.0, 4.0], names=["beta", "gamma"])
+MARK = "<script>&"
+
+
+def simulate(theta: np.ndarray, rng: np.random.Generator) -> th.Output:
+    return th.Output(theta + rng.normal(size=2), cost=float(np.exp(2 * theta[0])))
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> th.Campaign:
+    folder = tmp_path_factory.mktemp("runs") / f"a{MARK[:8]}"
+    made = th.Campaign(folder, simulate, PRIOR, seed=3, cost="reported", unit="events")
+    made.pilot(40, engine=th.Inline(), progress="quiet")
+    made.plan(n=160)
+    made.run(engine=th.Inline(), progress="quiet")
+    return made
+
+
+@pytest.fixture(scope="module")
+def sims(campaign: th.Campaign) -> th.Simulations:
+    return campaign.simulations()
+
+
+def repeated(sims: th.Simulations, m: int) -> th.Simulations:
+    rng = np.random.default_rng(0)
+    x = sims.theta[:, None] + rng.normal(size=(len(sims), m, 2))
+    return th.Simulations(theta=sims.theta, x=x, log_weights=sims.log_weights, m=m, names=sims.names)
+
+
+@pytest.fixture(scope="module")
+def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
+    """One object of every kind that a notebook shows."""
+    quick = th.Training(max_epochs=1)
+    npe = th.NPE(PRIOR, training=quick, network=th.MixtureDensity(components=2))
+    abc = th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims)
+    many = repeated(sims, 12)
+    found = {
+        "campaign": campaign, "quote": campaign.quote(n=300), "plan": campaign.plan(n=160), "status": campaign.status(),
+        "simulations": sims, "several": many, "tradeoff": th.tradeoff(PRIOR, campaign.plan(n=160).cost),
+        "cost": campaign.plan(n=160).cost, "draws": th.CostAware(PRIOR, lambda t: t[:, 0] + 1, 0.5).sample(50, 0),
+        "abc": abc, "weighted": abc.accepted([1.0, 2.0]),
+        "synthetic": th.SyntheticLikelihood(PRIOR, m=12).fit(many), "score": th.ScoringRule(PRIOR, m=12).fit(many),
+        "npe": npe.fit(sims), "nle": th.NLE(PRIOR, training=quick).fit(sims),
+        "nre": th.NRE(PRIOR, training=quick).fit(sims),
+        "ensemble": th.Ensemble(npe, members=2).fit(sims), "drawn": Sampled.independent(sims.theta),
+        "weights": th.diagnostics.weight_health(sims.log_weights),
+        "diagnosis": Diagnosis((th.diagnostics.weight_health(sims.log_weights),), (f"not {MARK}",)),
+        "study": th.Study(abc.accepted([1, 2]), sims, np.array([1.0, 2.0]), method=f"abc {MARK}", campaign=campaign),
+    }  # fmt: skip
+    return found
+
+
+KINDS = (
+    "campaign", "quote", "plan", "status", "simulations", "several", "tradeoff", "cost", "draws", "abc", "weighted",
+    "synthetic", "score", "npe", "nle", "nre", "ensemble", "drawn", "weights", "diagnosis", "study",
+)  # fmt: skip
+
+
+def test_every_kind_is_tested(shown: dict[str, object]):
+    assert tuple(shown) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_and_no_dump(kind: str, shown: dict[str, object]):
+    thing = shown[kind]
+    html, text = thing._repr_html_(), repr(thing)
+    assert "<table>" in html and html.count("<table>") == html.count("</table>")
+    assert "cannot be shown" not in html + text
+    for dump in ("array(", "object at 0x", f"{type(thing).__name__}(", "<script>"):
+        assert dump not in html, dump
+    assert "array(" not in text and f"{type(thing).__name__}(" not in text
+    assert len(text.splitlines()) <= 20 and max(map(len, text.splitlines())) < 200
+
+
+def test_a_dump_would_be_found(sims: th.Simulations):
+    """The mutant: what a dataclass shows by itself fails the test above."""
+    assert "array(" in repr(vars(sims))
+
+
+def test_the_numbers_are_those_of_the_object(campaign: th.Campaign, sims: th.Simulations, shown: dict[str, object]):
+    assert "200 of 200 planned runs are done (40 pilots)" in repr(campaign)
+    assert f"200 valid runs count as {th.ess(sims.log_weights):.0f}" in repr(sims)
+    cells = [f"{value:.4g}" for value in np.quantile(sims.theta[:, 1], [0, 0.5, 1])]
+    assert "<td>gamma</td>" + "".join(f"<td>{cell}</td>" for cell in cells) in sims._repr_html_()
+    post = shown["weighted"]
+    row = [post.mean[0], post.sd[0], *post.quantile([0.05, 0.95])[:, 0]]
+    assert "<td>beta</td>" + "".join(f"<td>{value:.4g}</td>" for value in row) in post._repr_html_()
+    quote = shown["quote"]
+    assert quote.total_text() in repr(quote) and f"<th>{quote.chosen.label}</th>" in quote._repr_html_()
+
+
+def test_failed_runs_are_named():
+    sims = th.Simulations.from_arrays(theta=[[1.0], [2.0], [3.0], [4.0]], x=[[0.1], [np.nan], [0.3], [0.4]])
+    assert "1 run, 25 % of prior mass" in repr(sims) and "3 valid runs count as 3" in repr(sims)
+    assert "nan" not in repr(sims)
+
+
+def test_everything_is_escaped():
+    card = Card(MARK, ((MARK, MARK),), (MARK, "b"), ((MARK, MARK),), (MARK,), bold=0)
+    assert card.to_html().count("&lt;script&gt;&amp;") == 7 and "<script>" not in card.to_html()
+
+
+def test_long_tables_are_cut():
+    card = Card("many", header=("a", "b"), rows=[(str(i), "x" * 500) for i in range(MAX_ROWS + 7)])
+    assert card.to_html().count("<tr>") == MAX_ROWS + 1 and "and 7 more" in card.to_html()
+    assert "and 7 more" in str(card) and max(map(len, str(card).splitlines())) < 200
+
+
+class SilentError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+class Broken(Displayed):
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def _card(self) -> Card:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyError("<b>"), SilentError()])
+def test_a_display_never_raises(error: Exception):
+    broken = Broken(error)
+    for text in (repr(broken), str(broken), broken._repr_html_()):
+        assert (
+            "Broken that cannot be shown" in text and type(error).__name__ in text and "<b>" not in broken._repr_html_()
+        )
+
+
+def test_a_campaign_without_its_folder(tmp_path):
+    made = th.Campaign(tmp_path / "a", simulate, PRIOR)
+    shutil.rmtree(tmp_path / "a")
+    assert "the folder cannot be read" in repr(made) and "<table>" in made._repr_html_()
+    made = th.Campaign(tmp_path / "b", simulate, PRIOR)
+    (tmp_path / "b" / "store.sqlite").write_bytes(b"damaged" * 100)
+    for path in (tmp_path / "b").iterdir():
+        path.write_bytes(b"damaged" * 100)
+    assert "the folder cannot be read" in repr(made)
+
+
+class Sampler:
+    def sample(self, n, x_o, *, seed):
+        raise AssertionError("a display must not sample")
+
+    log_prob = sample
+
+
+def test_a_study_is_shown_without_sampling(sims: th.Simulations):
+    study = th.Study(Sampler(), sims, np.array([1.0, 2.0]), method="npe")
+    for text in (repr(study), study._repr_html_()):
+        assert "npe at x_o of 2 values: 200 runs count as" in text and "cannot be shown" not in text
+
+
+def test_outputs_of_any_size_are_shown_at_once(sims: th.Simulations, monkeypatch: pytest.MonkeyPatch):
+    assert "x_2" in repr(sims)
+    monkeypatch.setattr(run_summary, "MAX_NUMBERS", sims.x.size - 1)
+    assert "x_2" not in repr(sims) and "gamma" in repr(sims)
