@@ -96,7 +96,9 @@ def draw(figure: Any) -> bytes:
 
 def is_stale(shown: str, printed: str, *, varies: bool = False) -> bool:
     """Compare what a page shows with what its block printed: words exactly, numbers to 2 %, or not if they vary."""
-    if [*map(str.split, NUMBER.sub("#", shown).splitlines())] != [*map(str.split, NUMBER.sub("#", printed).splitlines())]:
+    if [*map(str.split, NUMBER.sub("#", shown).splitlines())] != [
+        *map(str.split, NUMBER.sub("#", printed).splitlines())
+    ]:
         return True
     pairs = zip(NUMBER.findall(shown), NUMBER.findall(printed), strict=True)
     values = ((float(a.replace(",", "")), float(b.replace(",", ""))) for a, b in pairs)
