@@ -84,7 +84,7 @@ def time_draws(problem: Problem, n: int, seed: int) -> dict[str, float]:
 
 
 def make_table(rows: list[Row]) -> str:
-    """Return a table with mean and spread over seeds, and times as shares of sbi's: of its NSF for splines, else MAF."""
+    """Return a table with mean and spread over seeds, and times as shares of sbi's MAF, for splines of its NSF."""
     lines = [
         "| method | runs | estimator | seeds | CPU s | share of sbi's | log density |",
         "|---|---|---|---|---|---|---|",
