@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import ConfigError, ThriftyWarning, warn
 from thrifty.inference.checks import least_run_count, read_observations
 from thrifty.inference.ensemble import Ensemble
@@ -50,8 +51,8 @@ FIRST_RUNS_FACTOR = 2  # runs of round 0, at least, over what a network needs at
 _FIT, _DRAW, _NOISE = 31, 32, 33  # random streams
 
 
-@dataclass(frozen=True)
-class Round:
+@dataclass(frozen=True, repr=False)
+class Round(Displayed):
     """What one round did.
 
     Attributes:
@@ -79,6 +80,9 @@ class Round:
         shown = {"runs": f"{self.n}", "cost": f"{self.cost:.4g}", "volume": f"{self.volume:.2g}"}
         moved = "" if np.isnan(self.moved) else f"{self.moved:.2f} sd"
         return shown | {"moved": moved, "training": f"{self.seconds:.0f} s"}
+
+    def _card(self) -> Card:
+        return Card(f"round of {count_things(self.n, 'run')}", tuple(self.cells().items())[1:])
 
 
 @dataclass(frozen=True)
