@@ -2,7 +2,7 @@
 
     python benchmarks/small_n.py [--problems two_moons slcp …] [--n 200 500 1000] [--seeds 3] [--first 1]
                                  [--methods npe nle] [--records file] [--table] [--quick]
-    python benchmarks/small_n.py --page        the table of docs/few_runs.md, from benchmarks/records
+    python benchmarks/small_n.py --page        the table of docs/neural.md, from benchmarks/records
 
 Mean log posterior density of the parameters that made fresh outputs (500 pairs, 100 for NLE), its spread over data sets
 and seeds, and the CPU seconds of training in one thread. "exact" is the same for the true posterior, over the first 100
@@ -33,7 +33,7 @@ import thrifty as th
 
 PAIRS = {"npe": 500, "nle": 100}
 RECORDS = Path(__file__).parent / "records" / "small_n.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "few_runs.md"
+PAGE = Path(__file__).parents[1] / "docs" / "neural.md"
 Row = dict[
     str, Any
 ]  # problem, n, seed, method, estimator, exact, log_density (mean of the pairs), seconds (CPU), epochs
@@ -151,7 +151,7 @@ def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
 
 
 def write_page() -> None:
-    """Put the table of the records between the marks of docs/few_runs.md."""
+    """Put the table of the records between the marks of docs/neural.md."""
     pattern = r"(<!-- few runs: made by benchmarks/small_n.py -->\n).*?(<!-- end of few runs -->)"
     table = make_table(read_rows(RECORDS))
     page = re.sub(pattern, lambda found: found[1] + table + found[2], PAGE.read_text(), flags=re.DOTALL)

@@ -71,7 +71,7 @@ class LikelihoodMethod(ABC):
         table = Table(tensors, weights, mark_held_out(rows.index, share))
         settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle")
         curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
-        kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes)
+        kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes, *self._notes(frame))
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)
 
@@ -83,6 +83,10 @@ class LikelihoodMethod(ABC):
     @abstractmethod
     def _loss(net: Any, rows: tuple[Any, ...], g: Any) -> Any:
         """Return the loss of each row (b,), or of each member and row (members, b)."""
+
+    def _notes(self, frame: Frame) -> tuple[str, ...]:
+        """Say what the reader should know about the network and these outputs."""
+        return ()
 
     def _fit_validity(self, simulations: Simulations, frame: Frame, seed: int) -> tuple[Any, tuple[str, ...]]:
         """Return the network for P(valid | theta) or None, and a note on what failed."""
