@@ -6,7 +6,8 @@
 The blocks of a page run in order, in one namespace, in an empty folder. A block that prints is followed by a block of
 the language `output`, which this tool writes. An image `figures/pages/NAME.png` after a block is drawn from the
 variable `figure` of that moment. `tests/docs/test_pages.py` runs the same functions and compares: a page whose output
-is not what its code prints is stale. Numbers must agree to 2 %, unless the line before the output says why they
+is not what its code prints is stale. Times of day are not compared; other numbers must
+agree to 2 %, unless the line before the output says why they
 cannot: `<!-- varies: CPU time -->`.
 """
 
@@ -35,6 +36,7 @@ PART = re.compile(
     re.S | re.M,
 )
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|(?<![\w.])[-+]?\.\d+")
+CLOCK = re.compile(r"\b\d\d:\d\d\b")  # when a quote says that a plan ends
 DPI = 100  # 6 inches become 600 pixels: sharp enough at the width of a page, and small
 
 
@@ -96,6 +98,7 @@ def draw(figure: Any) -> bytes:
 
 def is_stale(shown: str, printed: str, *, varies: bool = False) -> bool:
     """Compare what a page shows with what its block printed: words exactly, numbers to 2 %, or not if they vary."""
+    shown, printed = CLOCK.sub("-", shown), CLOCK.sub("-", printed)
     if [*map(str.split, NUMBER.sub("#", shown).splitlines())] != [
         *map(str.split, NUMBER.sub("#", printed).splitlines())
     ]:

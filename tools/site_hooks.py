@@ -1,4 +1,4 @@
-"""What mkdocs does to the pages while it builds the site: typeset formulas, and write the parts that come from the code.
+"""What mkdocs does to pages while it builds the site: typeset formulas, and write the parts that come from the code.
 
 - Formulas (`$...$` and `$$...$$`) become MathML, which browsers draw by themselves: no script and no font is loaded.
 - `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`,
@@ -60,7 +60,8 @@ def write_commands() -> str:
 
 def _describe(parameter: Any, context: Any) -> str:
     record = parameter.get_help_record(context)
-    return f"| `{', '.join(parameter.opts)}` | {_in_a_cell((record[1] if record else getattr(parameter, 'help', '')) or '')} |"
+    meaning = (record[1] if record else getattr(parameter, "help", "")) or ""
+    return f"| `{', '.join(parameter.opts)}` | {_in_a_cell(meaning)} |"
 
 
 def _in_a_cell(text: str) -> str:

@@ -35,7 +35,7 @@ function measure(frame, width) {
   for (const e of view.querySelectorAll("article *")) {
     const right = e.getBoundingClientRect().right;
     if (right > width + 1 && !scrolls(e)) {
-      problems.push(`<${e.tagName.toLowerCase()}> ends at ${Math.round(right)} of ${width}: ${e.textContent.slice(0, 40)}`);
+      problems.push(`<${e.tagName}> ends at ${Math.round(right)} of ${width}: ${e.textContent.slice(0, 40)}`);
       break;
     }
   }
