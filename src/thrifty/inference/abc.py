@@ -44,7 +44,7 @@ from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess
 
 DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
-# effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/abc.md)
+# effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/benchmarks.md)
 ROOT_FACTOR, RUNS_PER_STATISTIC, MAX_SHARE, PLAIN_RUNS = 7.0, 10.0, 0.6, 50.0
 REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a thousand are kept
 MIN_TABLE_ESS = 50.0  # effective runs of a table, of which 0.6 are accepted: 30, or the posterior sd is off by 13 %
