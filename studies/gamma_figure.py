@@ -104,8 +104,8 @@ def text(record: Record) -> str:
     return "\n\n".join([
         f"Gamma at θ = 250 (cheap), 500 and 750 (expensive), {record['seeds']} runs, ABC n = {first['n_abc']:,}, NPE"
         f" n = {first['n_npe']:,}. The paper reports its mixture at {PAPER_SAVED['paper mixture']} saved, better"
-        " accuracy with k in the cheap region and worse in the expensive one; its text says that k = 2 takes less than half"
-        f" the time of the prior, its Table 1 (cost ratio {PAPER[2][2]:g}) says {100 / PAPER[2][2]:.0f}%.",
+        " accuracy with k in the cheap region and worse in the expensive one; its text says that k = 2 takes less than"
+        f" half the time of the prior, its Table 1 (cost ratio {PAPER[2][2]:g}) says {100 / PAPER[2][2]:.0f}%.",
         table(head, body),
         _cheap_claim(record),
         table(["proposal", *(f"effective {t:.0f}" for t in TRUTHS), *(f"ABC sd, in true sd {t:.0f}" for t in TRUTHS)],

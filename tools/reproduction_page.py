@@ -43,16 +43,16 @@ HEAD = """# The paper, reproduced
 
 After this page you know which results of *Cost-aware simulation-based inference* (Bharti, Huang, Kaski, Briol; AISTATS
 2025) hold in this implementation, which do not, and why. The tables behind the summary are [appendices](#appendices).
-`tools/reproduction_page.py` makes this page from the records of full runs in `studies/results`; every number comes from a record.
-Repeat any part with `thrifty reproduce NAME --full`."""
+`tools/reproduction_page.py` makes this page from the records of full runs in `studies/results`; every number comes
+from a record. Repeat any part with `thrifty reproduce NAME --full`."""
 
-READ = """*Saved* compares the cost of n runs with that of n prior runs and leaves the pilot out, as the paper does; "with
-pilot" counts it; "per effective" divides by effective runs. Cost is the number of operations of a run plus a start-up
-(`studies/epidemics.py`), the same on every machine. Columns "CPU s" are seconds on the machine named in the last
-appendix, of the compiled models or, where it says so, of plain Python loops. An *arm* is a proposal with a way to
-train. *Cheap* and *expensive* are parts of the prior by the cost of a run. ESS/n is the share of effective runs; CG is
-the gain. *Splines* are the networks of thrifty, MAF is the network of the paper. Brackets are standard deviations over
-seeds; ± is a standard error."""
+READ = """*Saved* compares the cost of n runs with that of n prior runs and leaves the pilot out, as the paper does;
+"with pilot" counts it; "per effective" divides by effective runs. Cost is the number of operations of a run plus a
+start-up (`studies/epidemics.py`), the same on every machine. Columns "CPU s" are seconds on the machine named in the
+last appendix, of the compiled models or, where it says so, of plain Python loops. An *arm* is a proposal with a way
+to train. *Cheap* and *expensive* are parts of the prior by the cost of a run. ESS/n is the share of effective runs;
+CG is the gain. *Splines* are the networks of thrifty, MAF is the network of the paper. Brackets are standard
+deviations over seeds; ± is a standard error."""
 
 WHY = """"No worse" allows the rounding of the paper (0.005) and two standard errors of the difference over seeds. The
 five observations and the reference network are the same for all seeds. The lengthscale of MMD² is the median distance
@@ -132,11 +132,11 @@ def _share(met: int, of: int) -> str:
     return "yes" if met == of else f"**no** ({of - met} of {of} do not hold)" if met == 0 else f"{met} of {of}"
 
 
-BEYOND = """**Beyond the paper.** (a) With the balance heuristic, the same runs of a mixture are worth more. (b) NLE needs
-no weights; under k = 2, its error is smaller without them at two of three observations. (c) At equal budgets, √c and
-the balance mixture are about as good as plain sampling on temporal SIR; the mixture of the paper is worse. (d) To stop
-admitting runs is unbiased; to keep what finished is not. (e) Cost-aware sampling pays where the observation is cheap,
-and costs where it is expensive. (f) Keeping the pilot bounds the weights, and lowers MMD² under k = 2."""
+BEYOND = """**Beyond the paper.** (a) With the balance heuristic, the same runs of a mixture are worth more. (b) NLE
+needs no weights; under k = 2, its error is smaller without them at two of three observations. (c) At equal budgets,
+√c and the balance mixture are about as good as plain sampling on temporal SIR; the mixture of the paper is worse. (d)
+To stop admitting runs is unbiased; to keep what finished is not. (e) Cost-aware sampling pays where the observation
+is cheap, and costs where it is expensive. (f) Keeping the pilot bounds the weights, and lowers MMD² under k = 2."""
 
 
 def why(found: dict[str, Record]) -> str:
