@@ -179,7 +179,7 @@ def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch
 
 
 def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    """Sets of 1 to m members, chosen anew for each batch."""
+    """Sets of 1 to m members, chosen again for each batch."""
     import torch
 
     m = rows[1].shape[1]
