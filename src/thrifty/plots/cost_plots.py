@@ -134,7 +134,9 @@ def _draw_map(
         ax.legend(fontsize=8, loc="upper left", framealpha=0.85, edgecolor="none")
     ax.set_xlim(*ends[0])
     ax.set_ylim(*ends[1])
-    figure.colorbar(image, ax=ax).ax.tick_params(labelsize=8)
+    bar = figure.colorbar(image, ax=ax)
+    bar.ax.tick_params(labelsize=8)
+    style.set_plain_ticks(bar.ax.yaxis, norm.vmax / norm.vmin)
     return figure
 
 
