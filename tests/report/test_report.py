@@ -14,7 +14,7 @@ from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
 from thrifty.report.gather import Stamps, gather
 from thrifty.report.headline import make_headline
-from thrifty.report.results import Result, read_results
+from thrifty.report.results import Result
 from thrifty.report.run_sections import count_running
 from thrifty.tables.simulations import table_hash
 

@@ -22,7 +22,9 @@ def folder(stages, tmp_path_factory):
     place = tmp_path_factory.mktemp("several") / "toy"
     shutil.copytree(stages["inferred"], place)
     first = read_results(place)[0]
-    shifted = replace(first, name="shifted", samples=first.samples + [0.1, 0.0], seconds=75.0, created="2030-01-01")
+    shifted = replace(
+        first, name="shifted", samples=first.samples + np.array([0.1, 0.0]), seconds=75.0, created="2030-01-01"
+    )
     save_result(place, replace(shifted, diagnosis=None))
     save_result(place, replace(first, name="elsewhere", x_o=first.x_o + 1, created="2029-01-01"))
     return place
