@@ -16,10 +16,10 @@ from thrifty.cli.config_errors import Problems, format_value
 from thrifty.types import Prior
 
 METHODS = {
-    "npe": "NPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
+    "npe": "NPE", "fmpe": "FMPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
     "scoring": "ScoringRule",
 }  # name in the file and on the command line -> public name of the class  # fmt: skip
-ROUND_METHODS = ("nle", "nre", "npe")  # that th.Rounds takes; the first is its default
+ROUND_METHODS = ("nle", "nre", "npe", "fmpe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
     "observed": 'observed = "observed.csv"',

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from thrifty.report.results import Result
 
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
-_METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
+_NAMES = ("NPE", "FMPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")
+_METHODS = {name.lower(): name for name in _NAMES}
 DEFAULT_RUNS = 5000
 PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
 
