@@ -40,8 +40,8 @@ def test_gamma_figure(quick, study):
         assert saved.mean() > 0.2, "the paper's mixture saves around 25 %"
     costs = [module.column(module.pick(record, arm=f"k={k:g}"), "cost").mean() for k in (0, 0.5, 1, 2, 3)]
     assert costs == sorted(costs, reverse=True)
-    cheap, dear = (module.pick(record, arm="k=3", truth=t)[0]["abc_ess"] for t in (250, 750))
-    assert cheap > dear
+    cheap, expensive = (module.pick(record, arm="k=3", truth=t)[0]["abc_ess"] for t in (250, 750))
+    assert cheap > expensive
 
 
 def test_table2(quick, study):
@@ -63,7 +63,7 @@ def test_table3(quick, study):
     record, _ = quick("table3")
     module = study("table3")
     saved = {n: module.column(module.pick(record, cost=n), "saved").mean() for n in module.MODELS}
-    assert saved["turned round"] < 0 < saved["GP (200)"], "a cost the wrong way round costs, it does not save"
+    assert saved["reversed"] < 0 < saved["GP (200)"], "a cost the wrong way round costs, it does not save"
     assert saved["GP (200)"] > saved["GP (15)"]
 
 
@@ -88,8 +88,8 @@ def test_radio(quick, study):
 def test_beyond_weights(quick, study):
     record, _ = quick("beyond_weights")
     module = study("beyond_weights")
-    local = {s: module.column(module.pick(record, place="dear", scheme=s), "local") for s in ("paper", "balance")}
-    assert (local["balance"] > local["paper"]).all(), "same runs, more effective ones where runs are dear"
+    local = {s: module.column(module.pick(record, place="expensive", scheme=s), "local") for s in ("paper", "balance")}
+    assert (local["balance"] > local["paper"]).all(), "same runs, more effective ones where runs are expensive"
     assert module.schemes(10)[2] > 2
 
 
