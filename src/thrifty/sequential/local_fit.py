@@ -37,7 +37,7 @@ def measure_gain(near: Any, far: Any, region: TruncatedPrior, runs: Simulations,
         seed: Of the draws.
 
     Returns:
-        Nats per run; above 0 the region is worth it; NaN where too few runs were held out, or runs have several outputs.
+        Nats per run; above 0 the region is worth it; NaN where too few runs were held out, or one has several outputs.
     """
     kept = runs[runs.ok & mark_held_out(runs.index, share)]
     kept = kept[region.contains(kept.theta)]
