@@ -180,3 +180,16 @@ def test_a_cut_table_of_the_papers_mixture_counts_its_components_alike(study):
     assert np.allclose(sums[:3], 1) and not np.allclose(sums[3:], sums[3], rtol=0.02), "without it they do not (mutant)"
     plain = th.CostAware(th.Uniform(0, 1), lambda t: 1 + t[:, 0], th.Power(1)).sample(50, 0)
     assert module.counted_alike(plain) is plain, "one proposal has no components"
+
+
+def test_rounds(quick, study):
+    """Two problems at a tenth of the budgets: every arm of thrifty runs, within its budget, and finds the posterior."""
+    record, printed = quick("rounds")
+    module = study("rounds")
+    for value in record["values"]:
+        most = module.WHOLE / module.ARMS[value["arm"]][1] / value["part"]
+        assert value["cost"] < 1.1 * most or module.ARMS[value["arm"]][0] == "plain", (value["arm"], value["cost"])
+    assert {value["arm"] for value in record["values"]} == set(module.ARMS) - set(module.PEER_ARMS)
+    wide = [v["c2st"] for v in module.pick(record, problem="waiting") if v["arm"] != "SMC-ABC"]
+    assert max(wide) < 0.75, "one parameter, three outputs: any method is near on 250 runs"
+    assert "NLE rounds, cost-blind" in printed and "(1)" in printed, "one seed, and the table says so"
