@@ -102,7 +102,7 @@ def first_paragraph(text: str) -> str:
 def test_pages_open_with_what_the_reader_will_be_able_to_do():
     for page in sorted(DOCS.rglob("*.md")):
         opening = first_paragraph(page.read_text(encoding="utf-8"))
-        assert re.match(r"(After this page you |This page |You |\*\*thrifty )", opening), (
+        assert re.match(r"(After this page you |This page |You |\*\*thrifty |`th\.)", opening), (
             f"{named(page)}: {opening[:80]}"
         )
 
@@ -134,3 +134,13 @@ def test_messages_name_their_errors():
 
     text = add_raised_by((DOCS / "messages.md").read_text(encoding="utf-8"))
     assert text.count("**Seen as.**") > 30 and "`PriorError`" in text
+
+
+def test_every_public_name_is_on_a_page_of_the_reference():
+    import thrifty as th
+
+    listed = set(
+        re.findall(r"^::: thrifty\.(\w+)", "\n".join(p.read_text() for p in (DOCS / "api").glob("*.md")), re.M)
+    )
+    missing = [name for name in th.__all__ if not name.startswith("_") and name not in listed]
+    assert set(missing) <= {"ThriftyError", "ThriftyWarning", "models", "types"}, missing
