@@ -37,12 +37,12 @@ import numpy as np
 import thrifty as th
 
 def simulate(theta, rng):
-    x = np.array([theta[0] + theta[1], theta[0] * theta[1]]) + 0.02 * rng.normal(size=2)
+    x = np.array([theta[0] + theta[1], theta[0] ** 2]) + 0.02 * rng.normal(size=2)
     return th.Output(x, cost=float(np.exp(theta[0])))
 
 prior = th.Uniform([0.0, 0.0], [2.0, 2.0], names=["a", "b"])
-study = th.infer(simulate, prior, [2.1, 0.9], n=800, rounds=3, cost="reported", workers=1)
-print(study)  # posterior, runs and cost; one line for each round
+study = th.infer(simulate, prior, [2.1, 0.5], n=400, rounds=2, cost="reported", workers=1)
+study  # posterior, runs and cost; one line for each round
 study.samples, study.stopped, [one.volume for one in study.generations]
 ```
 
@@ -86,7 +86,7 @@ For all of them:
 - `th.diagnose(study)` calibrates on held-out runs near x_o and needs no new runs.
 
 ```python
-print(study.diagnosis.verdict)  # also th.diagnose(study)
+study.diagnosis.verdict  # also th.diagnose(study)
 abc = th.ABC(prior).fit(study.simulations)  # the pool is weighted: any method can use it
 ```
 """
