@@ -1,7 +1,7 @@
 """Where a progress bar can be drawn, and the bar of a notebook.
 
-In a terminal, rich draws bars. A notebook shows one piece of HTML that is written anew in place: it needs IPython
-alone, which every notebook has, and works in Jupyter, VS Code and Colab, also when a notebook is executed without a browser.
+In a terminal, rich draws bars. A notebook shows one piece of HTML that is written anew in place. This needs IPython
+alone, which every notebook has: Jupyter, VS Code, Colab, and notebooks that are executed without a browser.
 """
 
 from __future__ import annotations

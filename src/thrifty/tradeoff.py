@@ -93,7 +93,7 @@ class Tradeoff(Displayed):
 
     @property
     def best(self) -> Row:
-        """The row with most effective draws per unit of budget; the plainest where no row is better by half a percent."""
+        """The row with most effective draws per unit of budget; plain draws where that is no more than they give."""
         best, plain = max(self.rows, key=lambda row: row.product), max(self.rows, key=lambda row: row.ess_fraction)
         return best if best.product > (1 + MIN_ADVANTAGE) * plain.product else plain
 
