@@ -103,7 +103,7 @@ BAD = {
     "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
     "a wrong name": ([1.0], "apc", ConfigError, 'method="abc"'),
-    "a name with a dash": ([1.0], "flow", ConfigError, "by name there are npe, nle, nre, abc"),
+    "an unknown name": ([1.0], "flow", ConfigError, "by name there are npe, fmpe, nle, nre, abc"),
 }
 
 

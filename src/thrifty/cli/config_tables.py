@@ -16,7 +16,7 @@ from thrifty.cli.config_errors import Problems, format_value
 from thrifty.study.method_names import METHODS
 from thrifty.types import Prior
 
-ROUND_METHODS = ("nle", "nre", "npe")  # that th.Rounds takes; the first is its default
+ROUND_METHODS = ("nle", "nre", "npe", "fmpe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
     "observed": 'observed = "observed.csv"',

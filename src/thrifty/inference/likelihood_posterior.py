@@ -24,7 +24,7 @@ from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, average_likelihood, integrate_likelihood
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import read_observations, select_valid
-from thrifty.inference.mcmc import Chains, sample_posterior
+from thrifty.inference.sampling.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.weighted_posterior import WeightedPosterior

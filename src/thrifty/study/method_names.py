@@ -10,6 +10,7 @@ from thrifty.errors import ConfigError
 
 _CLASSES = {
     "npe": "inference.neural.npe.NPE",
+    "fmpe": "inference.neural.fmpe.FMPE",
     "nle": "inference.neural.nle.NLE",
     "nre": "inference.neural.nre.NRE",
     "abc": "inference.abc.ABC",

@@ -38,7 +38,7 @@ from thrifty.weights import ess, resample_indices
 
 MIN_CANDIDATES = 4_000  # draws of q: a Pareto k to 0.1, an evidence to 2 % where half of them count
 MAX_CANDIDATES_PER_DRAW = 20  # beyond, few draws are repeated many times, whatever is done
-MIN_EFFECTIVE_SHARE = 0.1  # of the candidates; below, more than nine in ten are drawn in vain
+MIN_EFFECTIVE_SHARE = 0.1  # of the candidates; below, more than nine in ten are drawn for nothing
 UNCHANGED_SHARE = 0.98  # of the candidates; above, the weights hardly differ: q was right already
 
 

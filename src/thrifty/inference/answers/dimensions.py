@@ -23,7 +23,7 @@ from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws
-from thrifty.inference.mcmc import Chains, sample_posterior
+from thrifty.inference.sampling.mcmc import Chains, sample_posterior
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names

@@ -39,7 +39,7 @@ _HEAD_START = "shift.place.knots"  # the array by which a network with a head st
 class Trained:
     """A trained network, its settings, and how numbers are standardised for it."""
 
-    method: Literal["npe", "nle", "nre"]
+    method: Literal["npe", "fmpe", "nle", "nre"]
     net: Any = field(repr=False)
     network: Any
     embedding: Any
@@ -188,8 +188,8 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
     """Build the network from its recipe, after comparing its size with the numbers in the file."""
     import torch
 
-    from thrifty.inference.neural.embeddings import build_embedding
-    from thrifty.inference.neural.head_start import Shift
+    from thrifty.inference.neural.modules.embeddings import build_embedding
+    from thrifty.inference.neural.modules.head_start import Shift
     from thrifty.inference.neural.networks import build_density, build_ratio, seed_torch
 
     p, seen = len(frame.box.low), frame.inputs
@@ -211,7 +211,7 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
             shown = x[:, None] if isinstance(embedding, recipes.SetEmbedding) else x
             build = build_ratio if method == "nre" else build_density
             net = build(network, theta, shown, context=context, embedding=module)
-    if method == "npe" and _HEAD_START in arrays:
+    if method in ("npe", "fmpe") and _HEAD_START in arrays:
         net.shift = Shift(len(arrays[_HEAD_START]), p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
     return net.eval()
