@@ -123,8 +123,8 @@ def to_arviz(pairs: Columns) -> arviz.InferenceData:
     """Make prior draws (`prior`), their outputs (`prior_predictive`) and log weights (`sample_stats_prior`) for ArviZ.
 
     One chain. Named outputs are the coordinate `statistic` of `x`. `log_weight` is normalised (its exponentials sum to
-    one), so that `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an attribute
-    `thrifty_proposal`, as JSON.
+    one), so that `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an
+    attribute `thrifty_proposal`, as JSON.
     """
     with np.errstate(divide="ignore"):
         stats = {"log_weight": np.log(_normalise(pairs))[None]}
