@@ -158,6 +158,8 @@ def cost_residuals(check: CostComparison) -> Figure:
     ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        style.set_plain_ticks(axis, ends[1] / ends[0])
     style.set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
