@@ -93,7 +93,7 @@ def test_no_label_lies_on_another(rng, campaign, sims, posterior):
 
 
 LONG_NAMES = ["infection_rate_of_the_second_strain", "diffusion_coefficient_membrane", "b",
-              "kappa_between_compartments", "x" * 60, "a-name-with-hyphens-and more words"]  # fmt: skip
+              "kappa_between_compartments", "x" * 60, "another_name_of_many_words_in_it"]  # fmt: skip
 LOW, HIGH = [0, 0, -1e-5, 1000, 1000.01, 1e6], [1e-4, 1, 1e-5, 90000, 1000.05, 9e9]
 
 

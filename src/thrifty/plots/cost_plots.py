@@ -124,7 +124,8 @@ def _draw_map(
     table[:, i], table[:, j] = mesh[0].ravel(), mesh[1].ravel()
     surface = np.asarray(cost(table)).reshape(120, 120)
     shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
-    norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
+    low, high = float(shown.min()), float(max(shown.max(), 1.01 * shown.min()))
+    norm = LogNorm(low, high)
     figure, axes = style.make_figure(5.2, 4.2)
     ax = axes[0, 0]
     image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
@@ -138,7 +139,7 @@ def _draw_map(
     style.limit_ticks(ax, most=5)
     bar = figure.colorbar(image, ax=ax)
     bar.ax.tick_params(labelsize=8)
-    style.set_plain_ticks(bar.ax.yaxis, norm.vmax / norm.vmin)
+    style.set_plain_ticks(bar.ax.yaxis, high / low)
     return figure
 
 

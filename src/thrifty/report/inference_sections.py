@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
-PANEL_INCHES, PAGE_INCHES = 3.4, 9.4  # of the pair plot: a panel, and the width of the page
+PANEL_INCHES, PAGE_INCHES = 2.6, 9.4  # of the pair plot: a panel, and the width of the page
 MIN_PAIRS = 50  # fewer pairs say nothing about calibration
 
 
