@@ -26,12 +26,14 @@ from thrifty.costs import (
     fit_cost as fit_cost,
     load_cost as load_cost,
 )
+from thrifty.costs.split_budget import split_budget as split_budget
 from thrifty.diagnostics import diagnose as diagnose
 from thrifty.errors import ThriftyError as ThriftyError, ThriftyWarning as ThriftyWarning
 from thrifty.inference.abc import ABC as ABC
 from thrifty.inference.answers.corrected import Corrected as Corrected
 from thrifty.inference.answers.evidence import LogEvidence as LogEvidence
 from thrifty.inference.ensemble import Ensemble as Ensemble
+from thrifty.inference.neural.fmpe import FMPE as FMPE
 from thrifty.inference.neural.nle import NLE as NLE
 from thrifty.inference.neural.npe import NPE as NPE
 from thrifty.inference.neural.nre import NRE as NRE
@@ -40,6 +42,7 @@ from thrifty.inference.neural.recipes import (
     NSF as NSF,
     AutoregressiveMixture as AutoregressiveMixture,
     Classifier as Classifier,
+    FlowMatching as FlowMatching,
     MixtureDensity as MixtureDensity,
     MLPEmbedding as MLPEmbedding,
     SetEmbedding as SetEmbedding,
@@ -48,7 +51,6 @@ from thrifty.inference.neural.recipes import (
 from thrifty.inference.neural.training_settings import Training as Training
 from thrifty.inference.saving import load_posterior as load_posterior
 from thrifty.inference.scoring_rule import ScoringRule as ScoringRule
-from thrifty.inference.split_budget import split_budget as split_budget
 from thrifty.inference.synthetic_likelihood import SyntheticLikelihood as SyntheticLikelihood
 from thrifty.inference.weighted_posterior import WeightedPosterior as WeightedPosterior
 from thrifty.penalties import (

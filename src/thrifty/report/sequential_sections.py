@@ -24,7 +24,12 @@ from thrifty.types import Array
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SOURCES = {"prior": "the prior", "kernel": "posterior and prior", "truncated": "prior inside the posterior's region"}
+_SOURCES = {
+    "prior": "the prior",
+    "cost_aware": "the whole prior: a region won nothing",
+    "kernel": "posterior and prior",
+    "truncated": "prior inside the posterior's region",
+}
 _HEADER = ("round", "drawn from", "runs", "cost", "cost per run", "posterior / prior volume", "moved")
 
 
@@ -138,6 +143,7 @@ def describe_proposal(kind: str) -> Section:
         return Section(["So far all draws are from the prior: a sequential method begins with them."])
     known = {
         "kernel": "a mixture of kernels around parameters that agree with the observation, divided by the penalty",
+        "cost_aware": "the whole prior, divided by the penalty: a region around the posterior won nothing",
         "truncated": "the prior, restricted to the region where the posterior lies, divided by the penalty",
     }
     words = known.get(kind, f"a generation of a sequential method ({clean(kind, 30)})")
