@@ -103,7 +103,7 @@ def sample_posterior(
         likelihood=lambda z: _replace_nan(log_likelihood(box.to_bounded(z))),
         log_prior=lambda z: _replace_nan(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z)),
     )
-    z = box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng))
+    z = box.spread(box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng)), rng)
     if start is None:
         first, family = _start_walkers(target, z, walkers, rng)
     else:  # tempered from a ball of a hundredth of the prior's spread: it may be far wider or narrower than the peak

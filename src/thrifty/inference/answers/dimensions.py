@@ -27,7 +27,7 @@ from thrifty.inference.mcmc import Chains, sample_posterior
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, as_rows
+from thrifty.types import Array, Levels, as_rows, levels_of
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
 PILOT_WIDTH = 2.0  # times their spread: a conditional may lie beside its marginal
@@ -73,6 +73,11 @@ class Divisible:
     def parameter_bounds(self) -> tuple[Array, Array]:
         """Ends (p,) of the parameters' support."""
         return self.prior.bounds  # type: ignore[attr-defined]
+
+    @property
+    def parameter_levels(self) -> Levels:
+        """What values each parameter (p,) takes."""
+        return levels_of(self.prior)  # type: ignore[attr-defined]
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -168,6 +173,11 @@ class ConditionalPosterior(Divisible):
         return low[self._free], high[self._free]
 
     @property
+    def parameter_levels(self) -> Levels:
+        """What values the free parameters take."""
+        return tuple(self.posterior.parameter_levels[i] for i in self._free)
+
+    @property
     def _free(self) -> list[int]:
         return find_columns(self.names, self.posterior.parameter_names)
 
@@ -208,7 +218,7 @@ class ConditionalPosterior(Divisible):
         return density
 
     def _start(self, x_o: npt.ArrayLike, seed: int) -> _Start:
-        box = BoxTransform(*self.parameter_bounds)
+        box = BoxTransform(*self.parameter_bounds, self.parameter_levels)
         z = box.to_unconstrained(self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free])
         return _Start(box, z.mean(0), PILOT_WIDTH * z.std(0) + 1e-9)
 
@@ -244,6 +254,11 @@ class MarginalPosterior(Divisible):
         return low[self._columns], high[self._columns]
 
     @property
+    def parameter_levels(self) -> Levels:
+        """What values the kept parameters take."""
+        return tuple(self.posterior.parameter_levels[i] for i in self._columns)
+
+    @property
     def _columns(self) -> list[int]:
         return find_columns(self.names, self.posterior.parameter_names)
 
@@ -257,7 +272,10 @@ class MarginalPosterior(Divisible):
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return theta (k, p) -> log kernel density (k,); the draws are made once."""
-        draws, box = self.sample(DENSITY_DRAWS, x_o, seed=0), BoxTransform(*self.parameter_bounds)
+        draws, box = (
+            self.sample(DENSITY_DRAWS, x_o, seed=0),
+            BoxTransform(*self.parameter_bounds, self.parameter_levels),
+        )
         weights = np.zeros(len(draws))
         effective = float(len(np.unique(draws, axis=0)))  # resampled draws repeat
         return lambda theta: estimate_log_density(theta, draws, weights, box, effective)
