@@ -57,7 +57,13 @@ class SimulatorSettings:
 
 @dataclass(frozen=True)
 class CostSettings:
-    """`[cost]`: what a run costs."""
+    """`[cost]`: what a run costs.
+
+    Attributes:
+        measure: CPU seconds, elapsed seconds ("wall"), or the cost that each run reports.
+        unit: Name of a reported cost, for example "credits".
+        price: Price of a unit, for budgets and quotes in money: "0.05 eur/cpu-h".
+    """
 
     # CPU seconds do not depend on how busy the machine is
     measure: str = _key("cpu", str, choices=("cpu", "wall", "reported"))
@@ -67,7 +73,16 @@ class CostSettings:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """`[plan]`: how many runs, and with which penalty."""
+    """`[plan]`: how many runs, and with which penalty.
+
+    Attributes:
+        n: Number of runs; give n, budget or both.
+        budget: What may be spent, pilot included: "2 cpu-h", "40 min", "200 eur". With n, whichever is reached first.
+        penalty: Power of cost; by default the square root of cost, or no penalty where the cost is nearly flat.
+        mixture: true for a mixture of several penalties, or the list of their powers.
+        pilot: Number of timed prior runs; by default 60, or ten per parameter if that is more.
+        seed: Seed of the campaign.
+    """
 
     n: int | None = _key(None, int, least=1)
     budget: str = _key("", str)
@@ -80,7 +95,17 @@ class PlanSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """`[run]`: where the runs are kept and what does them."""
+    """`[run]`: where the runs are kept and what does them.
+
+    Attributes:
+        folder: The run folder.
+        workers: Number of local worker processes.
+        engine: Local processes, this process ("inline") or a Dask cluster.
+        address: Address of the Dask scheduler.
+        time_limit: Longest time of one run: seconds, or a text such as "10 min". Needs on_timeout.
+        on_timeout: What happens to a run that reaches the limit: "lazy", "extend", "restrict", "weight" or "stop".
+        deadline: Longest time of one call of thrifty run: "8 h".
+    """
 
     folder: Path = field(default=Path("runs/main"), metadata={"kinds": (str,)})
     workers: int = _key(2, int, least=1)
@@ -93,7 +118,16 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class InferSettings:
-    """`[infer]`: which method, at which observation, and whether in rounds."""
+    """`[infer]`: which method, at which observation, and whether in rounds.
+
+    Attributes:
+        method: The method of inference.
+        observed: File with your data: csv, json or npy.
+        quantile: For ABC: share of prior mass that is accepted.
+        epsilon: For ABC: largest distance that is accepted, instead of quantile.
+        adjust: For ABC: regression adjustment, "none", "linear", "local" or "auto".
+        rounds: Number of rounds; by default one campaign for all observations.
+    """
 
     method: str = _key("npe", str, choices=METHODS)
     observed: Path | None = field(default=None, metadata={"kinds": (str,)})

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from thrifty.runner.progress import format_amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -50,21 +47,6 @@ def as_labels(names: Sequence[object]) -> tuple[str, ...]:
         seen[text] = seen.get(text, 0) + 1
         found.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
     return tuple(found)
-
-
-def format_cost(value: float, unit: str) -> str:
-    """Format a cost: seconds as minutes or hours, other units with three digits and no powers of ten.
-
-    Example:
-        >>> format_cost(147_321, "events"), format_cost(0.01234, "eur"), format_cost(1, "eur"), format_cost(5400, "s")
-        ('147,000 events', '0.0123 eur', '1 eur', '1.5 h')
-    """
-    if unit in ("s", "cpu-s") or value == 0 or not abs(value) < 1e12:
-        return format_amount(value, unit)
-    digits = 2 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, digits):,.{max(digits, 0)}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{text.replace('-', '−')} {unit}"
 
 
 @dataclass(frozen=True)

@@ -234,19 +234,34 @@ class Study(Displayed):
             return Card(self._head(), notes=["study.samples draws from the posterior; then they are summed up here"])
         rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary()]
         notes = [line.strip() for line in self._accepted_line()]
+        notes += [f"stopped by {self.stopped}"] if self.stopped else []
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
-        return Card(self._head(), header=("parameter", "median", "5 %", "95 %"), rows=rows, notes=notes)
+        header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
+        return Card(self._head(), header=header, rows=rows, notes=notes, parts=parts)
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
     if not generations:
         return []
-    table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+    table = _list_generations(generations)
     widths = {label: max(10, *(len(row[label]) for row in table)) for label in table[0]}
     lines = [" ".join(f"{label:>{width}}" for label, width in widths.items())]
     lines += [" ".join(f"{row[label]:>{width}}" for label, width in widths.items()) for row in table]
     return [*lines, f"stopped by {stopped}"]
+
+
+def _list_generations(generations: tuple[Any, ...]) -> list[dict[str, str]]:
+    return [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+
+
+def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
+    """Return a table of the rounds or generations, or none."""
+    if not generations:
+        return []
+    table = _list_generations(generations)
+    word = type(generations[0]).__name__.lower()
+    return [Card(f"{len(table)} {word}s", header=tuple(table[0]), rows=[tuple(row.values()) for row in table])]
 
 
 def infer(

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from thrifty.errors import ConfigError
-from thrifty.inference.abc import ABCPosterior, Tolerance
+from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
 from thrifty.inference.answers.evidence import LogEvidence
+from thrifty.inference.tolerance import Tolerance
 from thrifty.inference.vector_distances import Distance, UserDistance
 from thrifty.types import Array
 from thrifty.weights import normalise

@@ -9,6 +9,7 @@ is loaded by use.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -94,7 +95,7 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeuralPosterior(PlottedPosterior, Divisible):
+class NeuralPosterior(PlottedPosterior, Divisible, ABC):
     """What every neural posterior offers; subclasses add `draw`, `log_prob`, `map` and the parts of their file."""
 
     prior: Prior
@@ -131,13 +132,13 @@ class NeuralPosterior(PlottedPosterior, Divisible):
         """What the reader should know about the fit."""
         return self.trained.notes
 
+    @abstractmethod
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
         """Draw, with figures that say how far to trust the draws."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
-        raise NotImplementedError
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) from the posterior at x_o."""
