@@ -57,6 +57,24 @@ def test_files_keep_the_labels(seed, tmp_path):
         assert np.array_equal(again.sample(50, X_O, seed=1), post.sample(50, X_O, seed=1))
 
 
+def test_a_category_is_held_by_its_label(seed):
+    """Given the model, the count has the exact distribution, up to the tolerance and the sampler's error."""
+    post = th.ABC(PRIOR, quantile=0.02).fit(make_table(50_000, seed)).accepted(X_O)
+    held = post.condition(model="wide")
+    exact = exact_states(X_O)[1] / exact_states(X_O)[1].sum()
+    draws = held.sample(2_000, X_O, seed=0)
+    known = post.theta[:, 0] == 1
+    shares = np.array([(draws[:, 0] == k).mean() for k in range(1, 5)])
+    size = min(2_000.0, th.ess(post.log_weights[known]))
+    assert (np.abs(shares - exact) < 5 * np.sqrt(exact * (1 - exact) / size) + 0.02).all()
+    with pytest.raises(ConfigError, match="one of narrow, wide"):
+        post.condition(model="other")
+    with pytest.raises(ConfigError, match="a whole number"):
+        post.condition(count=2.5)
+    with pytest.raises(ConfigError, match="gradients"):
+        post.sensitivity(X_O)
+
+
 @pytest.mark.parametrize("adjust", ["linear", "local", "auto"])
 def test_adjustment_of_categories_is_refused(adjust):
     with pytest.raises(ConfigError, match="categories have none"):

@@ -41,8 +41,10 @@ class Divisible:
 
     names: tuple[str, ...]
 
-    def condition(self, **values: float) -> ConditionalPosterior:
+    def condition(self, **values: float | str) -> ConditionalPosterior:
         """Hold parameters at values: `posterior.condition(beta=0.3)` is the posterior of the others given beta = 0.3.
+
+        A category is held at its code or its label: `posterior.condition(model="lognormal")`.
 
         Raises:
             DataError: bad-name, a parameter that the posterior does not have.
@@ -106,6 +108,17 @@ def find_columns(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
     return [known.index(name) for name in names]
 
 
+def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) -> float:
+    """Read the value at which a parameter is held; a category also by its label."""
+    if level and isinstance(value, str) and value in level:
+        return float(level.index(value))
+    number = float("nan") if isinstance(value, str) else float(value)
+    if np.isnan(number) or (level is not None and number != round(number)):
+        allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
+        raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")
+    return number
+
+
 @dataclass(frozen=True)
 class _Start:
     """A wide Gaussian over unbounded coordinates, in place of a prior: where the search begins."""
@@ -125,6 +138,10 @@ class _Start:
     @property
     def bounds(self) -> tuple[Array, Array]:
         return self.box.low, self.box.high
+
+    @property
+    def levels(self) -> Levels:
+        return self.box.levels or (None,) * self.dim
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.box.to_bounded(self.centre + self.spread * rng.standard_normal((n, self.dim)))
@@ -146,20 +163,23 @@ class ConditionalPosterior(Divisible):
     """
 
     posterior: Any
-    fixed: dict[str, float]
+    fixed: dict[str, Any]
     _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         known, (low, high) = self.posterior.parameter_names, self.posterior.parameter_bounds
+        fixed = {}
         for name, i in zip(self.fixed, find_columns(list(self.fixed), known), strict=True):
-            if not low[i] <= self.fixed[name] <= high[i]:
+            value = _read_value(name, self.fixed[name], self.posterior.parameter_levels[i])
+            if not low[i] <= value <= high[i]:
                 raise ConfigError(
                     f"{name} = {self.fixed[name]} lies outside its bounds, {low[i]:g} to {high[i]:g}",
                     code="bad-setting",
                 )
+            fixed[name] = value
         if len(self.fixed) == len(known):
             raise ConfigError("all parameters are held", code="bad-setting", fix="leave one free at least")
-        object.__setattr__(self, "fixed", {name: float(value) for name, value in self.fixed.items()})
+        object.__setattr__(self, "fixed", fixed)
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
