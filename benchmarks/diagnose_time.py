@@ -2,8 +2,8 @@
 
     python benchmarks/diagnose_time.py [--runs 5000] [--only NLE]
 
-Synthetic likelihoods and scoring rules have 10 runs for each of 500 parameters. The call is the default one: at most
-300 held-out runs, 100 draws at each. Needs the extras neural and models.
+Synthetic likelihoods and scoring rules have 10 runs for each of 500 parameters. At most 300 held-out runs are used,
+with 100 draws at each. Needs the extras neural and models.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure(name: str, n: int, seed: int = 0) -> tuple[float, th.diagnostics.Dia
         warnings.simplefilter("ignore")
         posterior = METHODS[name](prior).fit(runs, seed=seed)
         began = time.process_time()
-        found = th.diagnose(posterior, runs, x_o, prior=prior)
+        found = th.diagnose(posterior, runs, x_o, prior=prior, time_limit=None)  # a busy machine must leave nothing out
     return time.process_time() - began, found
 
 

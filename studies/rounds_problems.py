@@ -56,7 +56,7 @@ def reference(name: str, place: str) -> Array:
 
 
 def draw_reference(name: str, place: str, seed: int, n: int) -> Array:
-    """Draws (n, p) of the exact posterior, anew."""
+    """Draws (n, p) of the exact posterior, new in each call."""
     made = problem(name)
     rng = np.random.default_rng([seed, list(PLACES).index(place)])
     if made.closed_form:

@@ -1,7 +1,7 @@
 """Execute the Python blocks of the documentation and put what they print, and the figures they make, into the pages.
 
     python tools/page_outputs.py                      # all pages
-    python tools/page_outputs.py tutorial.md abc.md   # some of them, by their path under docs/
+    python tools/page_outputs.py tutorial.md abc.md   # some, by their path under docs/; README.md too
 
 The blocks of a page run in order, in one namespace, in an empty folder. A block that prints is followed by a block of
 the language `output`, which this tool writes. An image `figures/pages/NAME.png` after a block is drawn from the
@@ -128,8 +128,8 @@ def write_page(text: str, made: list[tuple[str, bytes]]) -> str:
 
 
 def name_page(page: Path) -> str:
-    """Name a page by its path under docs/."""
-    return page.relative_to(DOCS).as_posix()
+    """Name a page by its path under docs/; the README by its name."""
+    return page.relative_to(DOCS).as_posix() if page.is_relative_to(DOCS) else page.name
 
 
 def update(page: Path) -> None:
@@ -152,7 +152,9 @@ def update(page: Path) -> None:
 
 def main() -> None:
     """Update the pages that are named, or all."""
-    named = [DOCS / name for name in sys.argv[1:]] or sorted(DOCS.rglob("*.md"))
+    readme = ROOT / "README.md"
+    named = [readme if name == readme.name else DOCS / name for name in sys.argv[1:]]
+    named = named or [readme, *sorted(DOCS.rglob("*.md"))]
     for page in named:
         if read_blocks(page.read_text(encoding="utf-8")):
             print(name_page(page), flush=True)

@@ -33,6 +33,9 @@ number of ours is typed in.
 ## In one line
 
 ```python
+import numpy as np
+import thrifty as th
+
 def simulate(theta, rng):
     x = np.array([theta[0] + theta[1], theta[0] * theta[1]]) + 0.02 * rng.normal(size=2)
     return th.Output(x, cost=float(np.exp(theta[0])))

@@ -33,6 +33,7 @@ from thrifty.inference.abc import ABC as ABC
 from thrifty.inference.answers.corrected import Corrected as Corrected
 from thrifty.inference.answers.evidence import LogEvidence as LogEvidence
 from thrifty.inference.ensemble import Ensemble as Ensemble
+from thrifty.inference.neural.fmpe import FMPE as FMPE
 from thrifty.inference.neural.nle import NLE as NLE
 from thrifty.inference.neural.npe import NPE as NPE
 from thrifty.inference.neural.nre import NRE as NRE
@@ -41,6 +42,7 @@ from thrifty.inference.neural.recipes import (
     NSF as NSF,
     AutoregressiveMixture as AutoregressiveMixture,
     Classifier as Classifier,
+    FlowMatching as FlowMatching,
     MixtureDensity as MixtureDensity,
     MLPEmbedding as MLPEmbedding,
     SetEmbedding as SetEmbedding,

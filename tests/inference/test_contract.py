@@ -26,6 +26,7 @@ METHODS = {
     "npe-atomic": lambda prior: th.NPE(prior, network=MDN, correction="atomic", training=SHORT),
     "npe-embedded": lambda prior: th.NPE(prior, network=MDN, embedding=th.MLPEmbedding(2, (4,)), training=SHORT),
     "npe-sets": lambda prior: th.NPE(prior, network=MDN, embedding=th.SetEmbedding(2, (4,)), training=SHORT),
+    "fmpe": lambda prior: th.FMPE(prior, network=th.FlowMatching(hidden=(8,)), training=SHORT),
     "nle": lambda prior: th.NLE(prior, network=MDN, training=SHORT, failures="model"),
     "nre": lambda prior: th.NRE(prior, training=SHORT, failures="model"),
     "abc": lambda prior: th.ABC(prior, quantile=0.5),
@@ -46,6 +47,7 @@ REFUSED = {
     ("synthetic", "discrete"): ONE_RUN,
     ("scoring", "discrete"): ONE_RUN,
     **{("synthetic-surrogate", t): "smooth function of the parameters" for t in TABLES if t.startswith("discrete")},
+    **{("fmpe", t): "cannot learn whole numbers" for t in TABLES if t.startswith("discrete")},
     **{("abc-linear", t): "moves parameters along a line" for t in TABLES if t.startswith("discrete")},
 }
 

@@ -130,6 +130,24 @@ def test_a_budget_is_kept_and_shared_by_the_rounds(seed):
     assert study.generations[1].predicted == pytest.approx(study.generations[1].cost, rel=0.3)
 
 
+WRONG_COSTS = {
+    "a hundred times too low": lambda theta: 0.01 * np.exp(0.8 * theta[:, 0]),
+    "a hundred times too high": lambda theta: 100 * np.exp(0.8 * theta[:, 0]),
+    "the wrong way round": lambda theta: np.exp(-0.8 * theta[:, 0]),
+}
+
+
+@pytest.mark.parametrize("cost", WRONG_COSTS.values(), ids=WRONG_COSTS)
+@pytest.mark.parametrize("x_o", [-1.5, 2.0])
+def test_a_budget_is_kept_also_with_a_wrong_cost(cost, x_o, seed):
+    """As promised for campaigns: about one run over, and nearly all of it used, where runs cost 0.3 or 5 a piece."""
+    model = Gaussian(1)
+    method = th.Rounds(th.NLE(model.prior, network=QUICK), rounds=3, tolerance=0.0)
+    study = method.run(model, [x_o], budget=700.0, cost=cost, seed=seed)
+    assert study.stopped == "budget"
+    assert 0.9 * 700 < study.cost <= 700 + 2 * study.simulations.cost.max()
+
+
 def test_several_observations_share_the_rounds_and_get_a_posterior_each(seed):
     model, x_o = Gaussian(1), np.array([[-1.0], [1.5]])
     study = th.Rounds(th.NLE(model.prior, network=QUICK), rounds=3).run(model, x_o, n=1_500, seed=seed)

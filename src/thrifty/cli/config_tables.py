@@ -16,10 +16,10 @@ from thrifty.cli.config_errors import Problems, format_value
 from thrifty.types import Prior
 
 METHODS = {
-    "npe": "NPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
+    "npe": "NPE", "fmpe": "FMPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
     "scoring": "ScoringRule",
 }  # name in the file and on the command line -> public name of the class  # fmt: skip
-ROUND_METHODS = ("nle", "nre", "npe")  # that th.Rounds takes; the first is its default
+ROUND_METHODS = ("nle", "nre", "npe", "fmpe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
     "observed": 'observed = "observed.csv"',
@@ -260,7 +260,7 @@ def check_cost(cost: CostSettings, plan: PlanSettings, problems: Problems) -> No
 
 def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSettings:
     """Read `[run]`: the folder, the engine and its limits."""
-    from thrifty.campaign.budget import seconds
+    from thrifty.durations import read_seconds
     from thrifty.runner.time_limits import make_time_limit
 
     values = dict(values)
@@ -269,7 +269,7 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
     limit: float | None = None
     with problems.at("run.time_limit"):
         given = values.pop("time_limit", None)
-        limit = given if given is None else seconds(given, "time_limit") if given else 0.0
+        limit = given if given is None else read_seconds(given, "time_limit") if given else 0.0
         make_time_limit(limit, values.get("on_timeout"))
     if limit is not None and values.get("engine") == "inline":
         what = "time_limit needs worker processes: a run inside this one cannot be ended"
@@ -277,7 +277,7 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
         problems.add(what, at="run.time_limit", code="conflicting-settings", fix=fix)
     if "deadline" in values:
         with problems.at("run.deadline"):
-            seconds(values["deadline"])
+            read_seconds(values["deadline"], "deadline")
     folder = home / values.pop("folder", "runs/main")
     return RunSettings(folder=folder, time_limit=limit, **values)
 

@@ -113,7 +113,7 @@ def local_ess(
     pool = simulations.valid()
     if not len(pool):
         raise DataError("no valid run in the pool", code="too-few-runs")
-    observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
+    observed = read_observations(x_o, pool.pairs()[1].shape[1:], pool.x_names)  # one, or several independent ones
     density = evaluate_log_density(posterior, pool.theta, x_o)
     check_log_density(density[None], observed[:1])
     log_prior = np.asarray(find_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)

@@ -32,6 +32,7 @@ from thrifty.inference.tolerance import Tolerance, check_table_size, choose_acce
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
@@ -118,7 +119,10 @@ class ABC:
         levels = () if self.prior is None else levels_of(self.prior)
         box, names = BoxTransform(low, high, levels), valid.names or (() if self.prior is None else self.prior.names)
         distance = distance.fit(x, log_weights)
-        return ABCPosterior(valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names)
+        event = valid.x.shape[1:] if valid.m == 1 else valid.x.shape[2:]
+        return ABCPosterior(
+            valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names, event, valid.x_names
+        )
 
 
 def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
@@ -140,6 +144,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
         log_weights: log prior/proposal (n,).
         distance: The distance with its scale frozen.
         tolerance: What is near enough.
+        event: Shape of one output of the simulator.
+        x_names: Names of its numbers, or empty.
     """
 
     theta: Array
@@ -150,6 +156,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
     adjust: Adjust
     box: BoxTransform
     names: tuple[str, ...] = ()
+    event: tuple[int, ...] = ()
+    x_names: tuple[str, ...] = ()
 
     def _card(self) -> Card:
         rule = asdict(self.tolerance)
@@ -188,7 +196,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
         rows = np.arange(len(self.x))
         if len(rows) > REACH_PAIRS:
             rows = np.random.default_rng(0).choice(len(rows), REACH_PAIRS, replace=False)
-        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m])
+        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m], self.x_names)
         return replace(reach, n=len(self.x), low=freeze(self.x.min(0)), high=freeze(self.x.max(0)))
 
     @property
@@ -245,7 +253,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
             self.names,
             epsilon,
             run,
-            levels=self.box.levels,
+            self.x_names,
+            self.box.levels,
         )
         self._warn_if_poor(result)
         return result
@@ -270,8 +279,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
 
     def _read_observation(self, x_o: npt.ArrayLike) -> Array:
         if not self.distance.datasets:
-            return read_observation(x_o, (self.x.shape[1],))
-        values = np.asarray(x_o, dtype=np.float64)
+            return read_observation(x_o, self.event or (self.x.shape[1],), self.x_names).ravel()
+        values = np.asarray(order_observation(x_o, self.event, self.x_names), dtype=np.float64)
         if values.ndim < self.x.ndim - 1 or values.shape[1:] != self.x.shape[2:] or not np.isfinite(values).all():
             raise DataError(
                 f"observed data set has shape {values.shape}{'' if np.isfinite(values).all() else ' and NaN in it'},"
@@ -301,6 +310,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
         recipe = {
             "kind": "abc",
             "names": list(self.names),
+            "event": list(self.event),
+            "x_names": list(self.x_names),
             "adjust": self.adjust,
             "tolerance": asdict(self.tolerance),
             "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
@@ -320,4 +331,9 @@ class ABCPosterior(PlottedPosterior, Divisible):
         distance, tolerance = distance_from_dict(recipe["distance"]), Tolerance(**recipe["tolerance"])
         levels = archive.read_levels(recipe, theta.shape[1])
         box, names = BoxTransform(arrays["low"], arrays["high"], levels), tuple(recipe["names"])
-        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names)
+        event, x_names = tuple(int(e) for e in recipe.get("event", ())), recipe.get("x_names", ())
+        if not distance.datasets and event and int(np.prod(event)) != x.shape[1]:
+            raise DataError(f"outputs of shape {event} have not {x.shape[1]} numbers", code="bad-file")
+        return cls(
+            theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names, event, tuple(map(str, x_names))
+        )

@@ -94,7 +94,7 @@ def _load_neural(recipe: Recipe, arrays: Arrays, supplied: Supplied) -> Any:
     from thrifty.inference.neural.training_settings import require_neural
 
     require_neural()
-    kind = DirectPosterior if recipe["method"] == "npe" else PotentialPosterior
+    kind = DirectPosterior if recipe["method"] in ("npe", "fmpe") else PotentialPosterior
     return kind.from_parts(recipe, arrays, supplied)
 
 

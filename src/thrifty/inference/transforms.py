@@ -125,6 +125,21 @@ class BoxTransform:
             total[beyond.any(1)] = -np.inf
         return total
 
+    def slopes(self, z: npt.ArrayLike) -> Array:
+        """D theta / d z (n, p) of each parameter at z (n, p).
+
+        Example:
+            >>> BoxTransform(np.array([0.0, -np.inf]), np.array([1.0, 5.0])).slopes([[0.0, 0.0]]).tolist()
+            [[0.25, -1.0]]
+        """
+        z = as_rows(z, "z", self.dim)
+        out = np.ones_like(z)
+        both, above, below = self.kinds
+        tail = np.exp(-np.abs(z[:, both]))
+        out[:, both] = (self.high[both] - self.low[both]) * tail / (1 + tail) ** 2
+        out[:, above], out[:, below] = np.exp(np.minimum(z[:, above], 700)), -np.exp(np.minimum(z[:, below], 700))
+        return out
+
     def log_jacobian_at(self, theta: npt.ArrayLike) -> Array:
         """Log |d z / d theta| (n,) at theta (n, p): add it to a density over z to get the one over theta."""
         return -self.log_jacobian(self.to_unconstrained(theta))

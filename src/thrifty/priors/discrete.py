@@ -50,7 +50,7 @@ class Integers(Box):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Minus the log of the number of values; -inf elsewhere."""
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         inside = self._contains(theta) & (theta == np.round(theta)).all(1)
         return np.where(inside, -np.log(self.high - self.low + 1).sum(), -np.inf)
 
@@ -112,7 +112,7 @@ class Categorical(Named):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Log probability of each code; -inf where there is none."""
-        codes = as_rows(theta, dim=1)[:, 0]
+        codes = as_rows(theta, dim=1, names=self.names)[:, 0]
         known = (codes >= 0) & (codes < len(self.probabilities)) & (codes == np.round(codes))
         log_share = np.log(self.probabilities)[np.where(known, codes, 0).astype(np.intp)]
         return np.where(known, log_share, -np.inf)

@@ -62,7 +62,7 @@ class Independent(Named):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of the marginal log densities, and log probabilities where values are discrete."""
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         columns = zip(self.names, theta.T, strict=True)
         return sum((_log_prob(self.marginals[name], column) for name, column in columns), np.zeros(len(theta)))
 

@@ -78,6 +78,7 @@ class Section:
         lead: Sentences under its title.
         drawings, tables: What is shown.
         notes: Smaller text below.
+        beside: Whether tables stand beside the first drawing where the page is wide enough.
         missing: What is not there yet, or "".
         command: The command that makes it, or "".
         key, title: Its anchor and its heading, set by the page.
@@ -87,6 +88,7 @@ class Section:
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Grid] = ()
     notes: Sequence[str] = ()
+    beside: bool = False
     missing: str = ""
     command: str = ""
     key: str = ""

@@ -224,7 +224,7 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     lines = [[name, format_amount(value, facts.unit)] for name, value in steps.items()]
     grid = Grid(["step", "cost"], [*lines, ["total", format_amount(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
-    return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+    return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes, beside=True)
 
 
 def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:

@@ -36,6 +36,7 @@ from thrifty.inference.checks import least_run_count, read_observations
 from thrifty.inference.ensemble import Ensemble
 from thrifty.inference.neural.likelihood_fit import LikelihoodMethod
 from thrifty.inference.neural.npe import NPE
+from thrifty.named import hash_observation
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.kernel import MAX_CENTRES, KernelProposal, measure_local_covariance
@@ -188,9 +189,8 @@ class Rounds:
 
     def identify(self, x_o: npt.ArrayLike, seed: int) -> dict[str, str]:
         """Return what must be equal for a folder to be continued, as plain text."""
-        seen = np.asarray(x_o, dtype=np.float64)
         settings = {f.name: _describe(getattr(self, f.name)) for f in fields(self) if f.name != "rounds"}
-        return settings | {"x_o": hashlib.sha256(seen.tobytes()).hexdigest()[:16], "seed": str(seed)}
+        return settings | {"x_o": hashlib.sha256(hash_observation(x_o)).hexdigest()[:16], "seed": str(seed)}
 
 
 def share_until(number: int, rounds: int) -> float:
@@ -354,7 +354,7 @@ class Loop:
     @property
     def x_o(self) -> Array:
         """The observations (k, *event)."""
-        return read_observations(self.asked, self.pool.runs.pairs()[1].shape[1:])
+        return read_observations(self.asked, self.pool.runs.pairs()[1].shape[1:], self.pool.runs.x_names)
 
     def _draw(self, posterior: Any, number: int) -> list[Array]:
         with warnings.catch_warnings():

@@ -20,6 +20,7 @@ from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
+from thrifty.named import order_observation
 from thrifty.study.study import Study
 from thrifty.types import Array, freeze, set_fields
 from thrifty.weights import normalise
@@ -170,7 +171,9 @@ def compare(
 
 def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> Array:
     if x_o is not None:
-        return np.asarray(x_o, dtype=np.float64)
+        names = next((post.x_names for post in models.values() if getattr(post, "x_names", ())), ())
+        names = names or next((m.simulations.x_names for m in models.values() if isinstance(m, Study)), ())
+        return np.asarray(order_observation(x_o, (len(names),), names), dtype=np.float64)
     known = {name: np.asarray(model.x_o) for name, model in models.items() if isinstance(model, Study)}
     if len(known) < len(models):
         raise DataError("observed data is missing", code="bad-observation", fix="th.compare(models, x_o)")

@@ -7,6 +7,7 @@ A study holds tables and posteriors only; what takes long (draws, diagnosis) is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, ThriftyWarning
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation, split_names
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from thrifty.report.results import Result
 
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
-_METHODS = {name.lower(): name for name in ("NPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")}
+_NAMES = ("NPE", "FMPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")
+_METHODS = {name.lower(): name for name in _NAMES}
 DEFAULT_RUNS = 5000
 PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
 
@@ -313,8 +316,7 @@ def infer(
     from thrifty.priors import as_prior
 
     prior = as_prior(prior)
-    read_observations(x_o, np.asarray(x_o, dtype=object).shape)  # refuses before the first run what none can return
-    x_o = np.asarray(x_o, dtype=np.float64)
+    _check_observed(x_o)
     method = _as_method(method, prior)
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
@@ -337,12 +339,25 @@ def infer(
     else:
         assert n is not None, "only a sequential method takes a budget alone"
         campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
-        read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
+        pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
+        event = pilots.pairs()[1].shape[1:]
+        read_observations(x_o, event, pilots.x_names)
+        x_o = np.asarray(order_observation(x_o, event, pilots.x_names), dtype=np.float64)
         campaign.plan(n=n)
         campaign.run(workers=workers)
         study = fit_study(method, campaign.simulations(), x_o, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
+
+
+def _check_observed(x_o: Any) -> None:
+    """Refuse, before the first run, an observation that no run can return."""
+    from thrifty.inference.checks import read_observations
+
+    numbers = x_o
+    with contextlib.suppress(TypeError):
+        numbers, _ = split_names(x_o)
+    read_observations(numbers, np.asarray(numbers, dtype=object).shape)
 
 
 def fit_study(

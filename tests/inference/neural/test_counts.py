@@ -68,8 +68,11 @@ def test_nle_of_counts_and_ties(seed, rng, monkeypatch):
 
 @pytest.mark.parametrize(
     ("network", "told"),
-    [(th.NSF(transforms=1, hidden=(32, 32)), False), (th.MAF(), True), (th.MixtureDensity(4), True)],
-    ids=["NSF", "MAF", "MixtureDensity"],
+    [
+        pytest.param(th.NSF(transforms=1, hidden=(32, 32)), False, id="NSF", marks=pytest.mark.slow),
+        pytest.param(th.MAF(), True, id="MAF", marks=pytest.mark.slow),
+        pytest.param(th.MixtureDensity(4), True, id="MixtureDensity"),
+    ],
 )
 def test_other_networks_see_cells(network, told, seed, rng, monkeypatch):
     """Cells help each of them; affine flows and few normals are still less exact than the default, and say so."""

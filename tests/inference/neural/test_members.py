@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import thrifty as th
-from thrifty.inference.neural.members import MembersNet
+from thrifty.inference.neural.modules.members import MembersNet
 from thrifty.inference.neural.networks import make_generator
 from thrifty.inference.neural.recipes import AutoregressiveMixture
 from thrifty.inference.neural.training_settings import assign_folds, mark_held_out

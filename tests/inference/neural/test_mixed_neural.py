@@ -89,7 +89,7 @@ def test_many_values_are_moved_by_the_sampler(rng):
     """Thirty whole numbers and a number, correlated: emcee over cells, against the sum."""
     prior = th.Independent({"n": th.Integers(1, 30), "p": th.Uniform(0.0, 1.0)})
     assert list_states(prior) is None
-    from thrifty.inference.mcmc import sample_posterior
+    from thrifty.inference.sampling.mcmc import sample_posterior
 
     def log_likelihood(theta):
         return stats.binom.logpmf(8, theta[:, 0].astype(int), theta[:, 1])

@@ -24,6 +24,8 @@ METHODS = {
     "npe-after": th.NPE(BOX, network=MDN, correction="after", training=RUN),
     "npe-atomic": th.NPE(BOX, network=MDN, correction="atomic", training=RUN),
     "npe-embedded": th.NPE(BOX, network=MDN, embedding=th.MLPEmbedding(4, (8,)), training=RUN),
+    "fmpe": th.FMPE(BOX, network=th.FlowMatching((16, 16)), training=RUN),
+    "fmpe-after": th.FMPE(BOX, network=th.FlowMatching((16, 16)), correction="after", training=RUN),
     "nle": th.NLE(BOX, network=SMALL, training=RUN),
     "nle-weighted": th.NLE(BOX, network=MDN, weighted=True, training=RUN),
     "nre": th.NRE(BOX, training=RUN),
@@ -100,7 +102,7 @@ def test_files_give_the_same_numbers_back(name, fitted, tmp_path):
 def test_evidence_of_what_has_a_likelihood(name, fitted, tmp_path):
     """Of NLE log p(x_o), of NRE up to a function of x_o, of NPE none; the same after loading."""
     posterior = fitted[name]
-    if name.startswith("npe"):
+    if name.startswith(("npe", "fmpe")):
         assert not hasattr(posterior, "log_evidence")
         return
     if name == "ensemble":
@@ -161,7 +163,7 @@ def test_weights_dominated_by_few_runs(sims):
     METHODS["nle"].fit(crowded, seed=0)  # does not use them: nothing to say
 
 
-@pytest.mark.parametrize("make", [th.NPE, th.NLE, th.NRE])
+@pytest.mark.parametrize("make", [th.NPE, th.FMPE, th.NLE, th.NRE])
 def test_torch_missing_is_one_line(make, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "torch" else find(name, *a))
@@ -181,6 +183,8 @@ def test_importing_thrifty_does_not_import_torch():
     "bad",
     [
         lambda: th.NPE(BOX, correction="none"),
+        lambda: th.FMPE(BOX, correction="atomic"),
+        lambda: th.FMPE(BOX, network=th.MAF()),
         lambda: th.NLE(BOX, failures="ignore"),
         lambda: th.Ensemble(BOX),
         lambda: th.Ensemble(th.NPE(BOX), members=0),

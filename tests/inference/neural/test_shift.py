@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from thrifty.inference.neural.head_start import fit_shift
+from thrifty.inference.neural.modules.head_start import fit_shift
 
 
 def table(rng: np.random.Generator, n: int = 4000, noise: float = 1e-3):

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import InferenceError, warn
-from thrifty.inference.mcmc import START_DRAWS, sample_posterior
 from thrifty.inference.posterior_draws import drop_nan
+from thrifty.inference.sampling.mcmc import START_DRAWS, LogGradient, sample_posterior
 from thrifty.inference.transforms import BoxTransform
 from thrifty.proposals.reference import log_mean_exp
 from thrifty.types import Array, Prior
@@ -63,7 +63,12 @@ class LogEvidence:
 
 
 def integrate_likelihood(
-    log_likelihood: Callable[[Array], Array], prior: Prior, *, rng: np.random.Generator, quiet: bool = False
+    log_likelihood: Callable[[Array], Array],
+    prior: Prior,
+    *,
+    rng: np.random.Generator,
+    gradient: LogGradient | None = None,
+    quiet: bool = False,
 ) -> LogEvidence:
     """Integrate prior × likelihood by importance sampling from a wide t around the posterior.
 
@@ -73,6 +78,7 @@ def integrate_likelihood(
         log_likelihood: (k, p) -> (k,); -inf and NaN count as impossible.
         prior: The prior.
         rng: Source of all randomness.
+        gradient: As in `sample_posterior`.
         quiet: No warning where the error cannot be trusted.
 
     Example:
@@ -83,7 +89,7 @@ def integrate_likelihood(
     from scipy import stats
 
     box = BoxTransform.of(prior)
-    chains = sample_posterior(log_likelihood, prior, 1000, rng=rng, quiet=True)
+    chains = sample_posterior(log_likelihood, prior, 1000, rng=rng, gradient=gradient, quiet=True)
     z = box.spread(box.to_unconstrained(chains.samples), rng)
     cover: Any = 1.5 * np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(prior.dim)
     wide = stats.multivariate_t(z.mean(0), shape=cover, df=5)

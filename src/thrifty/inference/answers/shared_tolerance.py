@@ -70,7 +70,7 @@ def _read_tolerance(posteriors: Sequence[ABCPosterior]) -> Tolerance:
 
 
 def _share_distance(posteriors: Sequence[ABCPosterior], log_weights: Sequence[Array]) -> Distance:
-    """Return the distance that all have, or the same kind measured anew on the runs of all models."""
+    """Return the distance that all have, or the same kind measured again on the runs of all models."""
     first = posteriors[0].distance
     kinds = {type(post.distance).__name__ for post in posteriors}
     shapes = {post.x.shape[1:] for post in posteriors}

@@ -18,8 +18,8 @@ import numpy as np
 
 from thrifty.errors import InferenceError
 from thrifty.inference.answers.evidence import LogEvidence, integrate_likelihood
-from thrifty.inference.mcmc import MAX_STEPS, Chains, sample_posterior
 from thrifty.inference.posterior_draws import drop_nan
+from thrifty.inference.sampling.mcmc import MAX_STEPS, Chains, sample_posterior
 from thrifty.priors import Independent
 from thrifty.types import Array, Prior, find_discrete, levels_of
 from thrifty.weights import normalise

@@ -19,9 +19,18 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.head_start import Shift
-from thrifty.inference.neural.members import ACTIVATIONS, DiscreteHead, MembersNet, MixedNet, build_mlp
-from thrifty.inference.neural.recipes import MAF, NSF, AutoregressiveMixture, Classifier, MixtureDensity, is_recipe
+from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet, SbiFieldNet
+from thrifty.inference.neural.modules.head_start import Shift
+from thrifty.inference.neural.modules.members import ACTIVATIONS, DiscreteHead, MembersNet, MixedNet, build_mlp
+from thrifty.inference.neural.recipes import (
+    MAF,
+    NSF,
+    AutoregressiveMixture,
+    Classifier,
+    FlowMatching,
+    MixtureDensity,
+    is_recipe,
+)
 from thrifty.types import Array
 
 ROWS_PER_EVALUATION = 20_000  # bounds memory, still large enough to be fast
@@ -60,6 +69,18 @@ def evaluate_rows(function: Callable[..., Tensor], *tables: np.ndarray) -> Array
             for i in range(0, len(tables[0]), ROWS_PER_EVALUATION)
         ]
     return np.concatenate(parts).astype(np.float64) if parts else np.zeros(0)
+
+
+def differentiate_rows(function: Callable[[Tensor], Tensor], table: np.ndarray) -> tuple[Array, Array]:
+    """Evaluate a function over rows of a float32 table (n, p), and its gradient: (n,) and (n, p) float64."""
+    values, slopes = [np.zeros(0)], [np.zeros((0, table.shape[1]))]
+    with use_one_thread(), torch.enable_grad():
+        for i in range(0, len(table), ROWS_PER_EVALUATION):
+            rows = _as_tensor(table[i : i + ROWS_PER_EVALUATION]).requires_grad_()
+            value = function(rows)
+            slopes.append(torch.autograd.grad(value.sum(), rows)[0].numpy().astype(np.float64))
+            values.append(value.detach().numpy().astype(np.float64))
+    return np.concatenate(values), np.concatenate(slopes)
 
 
 def _as_tensor(table: np.ndarray) -> Tensor:
@@ -188,6 +209,13 @@ class DensityNet(nn.Module):
         residual = (y - place) / log_width.exp()
         return self.density.log_prob(residual, context) - log_width.sum(-1)  # type: ignore[operator]
 
+    def field_loss(self, y: Tensor, c: Tensor, g: torch.Generator) -> Tensor:
+        """Error (b,) of a field on the way from noise to y (b, p), given c (b, ...)."""
+        if self.shift is not None:
+            place, log_width = self.shift(c)
+            y = (y - place) / log_width.exp()
+        return self.density.loss(y, self.embedding(c), g)  # type: ignore[operator]
+
     def log_prob_atoms(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (members, b, k) of k points y (b, k, p) given c (b, ...), without the shift's log width."""
         b, k, p = y.shape
@@ -256,6 +284,15 @@ class SbiRatio(nn.Module):
         return self.estimator(theta, context).reshape(len(theta))
 
 
+_DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
+    NSF: FlowNet,
+    MAF: FlowNet,
+    AutoregressiveMixture: MembersNet,
+    MixtureDensity: MixtureNet,
+    FlowMatching: FlowMatchingNet,
+}
+
+
 def build_density(
     network: Any,
     y: Tensor,
@@ -273,21 +310,17 @@ def build_density(
     features = y.shape[1]
     if any(states):
         return DensityNet(_build_mixed(network, states, context), embedding)
-    if isinstance(network, NSF | MAF):
-        return DensityNet(FlowNet(network, features, context), embedding)
-    if isinstance(network, AutoregressiveMixture):
-        return DensityNet(MembersNet(network, features, context), embedding)
-    if isinstance(network, MixtureDensity):
-        return DensityNet(MixtureNet(network, features, context), embedding)
-    if isinstance(network, nn.Module) and hasattr(network, "loss") and hasattr(network, "sample"):
-        return DensityNet(SbiNet(copy.deepcopy(network)), embedding)
+    if type(network) in _DENSITIES:
+        return DensityNet(_DENSITIES[type(network)](network, features, context), embedding)
+    if isinstance(network, nn.Module) and hasattr(network, "loss"):
+        return DensityNet(_wrap_sbi(copy.deepcopy(network), features), embedding)
     if callable(network) and not is_recipe(network) and not isinstance(network, type):
         with torch.no_grad():
             shown = c if embedding is None else embedding(c[:1000])
         pair = (y[: len(shown)], shown)
         estimator: Any = network(*(reversed(pair) if likelihood else pair))
-        if hasattr(estimator, "loss") and hasattr(estimator, "sample"):
-            return DensityNet(SbiNet(estimator), embedding)
+        if hasattr(estimator, "loss"):
+            return DensityNet(_wrap_sbi(estimator, features), embedding)
     raise ConfigError(
         f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
         code="bad-setting",
@@ -297,11 +330,11 @@ def build_density(
 
 def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNet:
     """Build the probabilities of the discrete columns, and the density of the others given them."""
-    if not is_recipe(network):
+    if not is_recipe(network) or isinstance(network, FlowMatching):
         raise ConfigError(
             f"network {type(network).__name__} cannot learn whole numbers and categories",
             code="bad-setting",
-            fix="th.AutoregressiveMixture() (the default), th.NSF(), th.MAF() or th.MixtureDensity()",
+            fix="th.NPE with th.AutoregressiveMixture() (its default), th.NSF(), th.MAF() or th.MixtureDensity()",
         )
     members = network.members or 1 if isinstance(network, AutoregressiveMixture) else 1
     head = DiscreteHead(tuple(count for count in states if count), context, network.hidden, members)
@@ -310,6 +343,10 @@ def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNe
         some = torch.zeros(1, free), torch.zeros(1, context + sum(states))
         inner = build_density(network, *some, context=context + sum(states)).density
     return MixedNet(head, inner, states)
+
+
+def _wrap_sbi(estimator: Any, features: int) -> SbiNet | SbiFieldNet:
+    return SbiFieldNet(estimator, features) if hasattr(estimator, "ode_fn") else SbiNet(estimator)
 
 
 def build_ratio(

@@ -74,6 +74,11 @@ class NPE:
     correction: Correction = "weights"
     training: Training = field(default_factory=Training)
 
+    @property
+    def method(self) -> Literal["npe", "fmpe"]:
+        """Name in files."""
+        return "npe"
+
     def __post_init__(self) -> None:
         require_neural()
         object.__setattr__(self, "prior", as_prior(self.prior))
@@ -91,7 +96,7 @@ class NPE:
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
         check_fit(simulations, seed)
-        from thrifty.inference.neural.head_start import fit_shift
+        from thrifty.inference.neural.modules.head_start import fit_shift
         from thrifty.inference.neural.networks import build_density, seed_torch
         from thrifty.inference.neural.training import Table, scale_to_mean_one, train
 
@@ -118,21 +123,24 @@ class NPE:
         with seed_torch(first):
             embedding, context = None, int(np.prod(frame.inputs))
             if self.embedding is not None:
-                from thrifty.inference.neural.embeddings import build_embedding
+                from thrifty.inference.neural.modules.embeddings import build_embedding
 
                 embedding, context = build_embedding(self.embedding, frame.inputs)
             made = {"context": context, "embedding": embedding, "states": frame.states}
             net = build_density(network, tensors[0], tensors[1], **made)
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
-        loss = _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
+        loss = self._choose_loss(sets=sets)
         cyclic = isinstance(network, MAF) and self.embedding is None
         settings = self.training.settle(len(table.theta), cyclic=cyclic)
         curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=settings, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)
-        trained = Trained("npe", net, network, self.embedding, frame, table.reach, curve, notes, kept)
+        trained = Trained(self.method, net, network, self.embedding, frame, table.reach, curve, notes, kept)
         return DirectPosterior(self.prior, trained, sets=sets, weighting=weighting)
+
+    def _choose_loss(self, *, sets: bool) -> Any:
+        return _atomic_loss if self.correction == "atomic" else _set_loss if sets else _loss
 
     def _choose_box(self, narrow: np.ndarray) -> BoxTransform:
         """Choose the bounds to transform away: for splines all but those of narrow posteriors, which a logit bends."""
@@ -195,12 +203,16 @@ def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch
 
 
 def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
-    """Sets of 1 to m members, chosen anew for each batch."""
+    return -net.log_prob_members(rows[0], choose_members(rows[1], g))
+
+
+def choose_members(x: torch.Tensor, g: torch.Generator) -> torch.Tensor:
+    """Choose 1 to m members of sets x (b, m, ...), the same number of each, again for each batch."""
     import torch
 
-    m = rows[1].shape[1]
+    m = x.shape[1]
     size = int(torch.randint(1, m + 1, (1,), generator=g))
-    return -net.log_prob_members(rows[0], rows[1][:, torch.randperm(m, generator=g)[:size]])
+    return x[:, torch.randperm(m, generator=g)[:size]]
 
 
 def _atomic_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:

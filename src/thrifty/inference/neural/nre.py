@@ -59,7 +59,7 @@ class NRE(LikelihoodMethod):
     def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[torch.Tensor, ...]]:
         import torch
 
-        from thrifty.inference.neural.embeddings import build_embedding
+        from thrifty.inference.neural.modules.embeddings import build_embedding
         from thrifty.inference.neural.networks import build_ratio
 
         theta, x = torch.from_numpy(frame.encode_condition(rows.theta)), torch.from_numpy(frame.encode_x(rows.x))

@@ -1,4 +1,4 @@
-"""The posterior of NLE and NRE: prior times learned likelihood, sampled by emcee, for any observation."""
+"""The posterior of NLE and NRE: prior times learned likelihood, sampled by emcee or NUTS, for any observation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.inference import archive, mcmc
+from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, integrate_likelihood
 from thrifty.inference.answers.states import list_states
 from thrifty.inference.archive import Arrays, Recipe, Supplied
@@ -17,6 +17,7 @@ from thrifty.inference.checks import check_draws, read_observations, warn_if_far
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import drop_nan, log_evidence_many, maximise, temper_many
+from thrifty.inference.sampling import mcmc
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array, as_rows
 
@@ -49,8 +50,9 @@ class PotentialPosterior(NeuralPosterior):
         start: Literal["resample", "map"] = "resample",
         walkers: int | None = None,
         max_steps: int = mcmc.MAX_STEPS,
+        sampler: Literal["auto", "emcee"] = "auto",
     ) -> mcmc.Chains:
-        """Draw by emcee, with ESS and R-hat; warns when they are poor.
+        """Draw by emcee, from five parameters on by NUTS, with ESS and R-hat; warns when they are poor.
 
         Args:
             n: Draws wanted.
@@ -59,6 +61,7 @@ class PotentialPosterior(NeuralPosterior):
             start: From a prior resample, or from a ball around the posterior's maximum.
             walkers: Number of walkers.
             max_steps: Limit on the steps of each walker.
+            sampler: "emcee" for emcee at any number of parameters.
         """
         check_draws(n, seed)
         x = self._read(x_o, check=True)
@@ -70,6 +73,7 @@ class PotentialPosterior(NeuralPosterior):
             self.prior,
             n,
             rng=np.random.default_rng(seed),
+            gradient=None if sampler == "emcee" else lambda theta: self._differentiate(theta, x),
             walkers=walkers,
             max_steps=max_steps,
             start=self.map(x_o, seed) if start == "map" else None,
@@ -138,12 +142,14 @@ class PotentialPosterior(NeuralPosterior):
 
     def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
-        return self._log_likelihood(as_rows(theta, dim=self.prior.dim), self._read(x_o, check=False))
+        return self._log_likelihood(
+            as_rows(theta, dim=self.prior.dim, names=self.prior.names), self._read(x_o, check=False)
+        )
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
         """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless `normalise` is False."""
         x = self._read(x_o, check=False)
-        density = self._log_joint(as_rows(theta, dim=self.prior.dim), x)
+        density = self._log_joint(as_rows(theta, dim=self.prior.dim, names=self.prior.names), x)
         return density - self._log_evidence(x) if normalise else density
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
@@ -174,7 +180,7 @@ class PotentialPosterior(NeuralPosterior):
         return cls(prior, trained, valid)
 
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
-        x = read_observations(x_o, self.trained.frame.event)
+        x = read_observations(x_o, self.trained.frame.event, self.x_names)
         if check:
             warn_if_far(self.trained.reach, x)
         return x
@@ -187,20 +193,40 @@ class PotentialPosterior(NeuralPosterior):
         return out
 
     def _log_likelihood(self, theta: Array, x: Array) -> Array:
-        from thrifty.inference.neural.networks import evaluate_rows, log_ratio
+        from thrifty.inference.neural.networks import evaluate_rows
 
-        frame, net = self.trained.frame, self.trained.net
-        encoded_theta, encoded_x = frame.encode_condition(theta), frame.encode_x(x)
-        total = np.zeros(len(theta))
-        for i, one in enumerate(encoded_x):
-            row = np.broadcast_to(one, (len(theta), *one.shape))
-            if self.trained.method == "nle":
-                total += evaluate_rows(net.log_prob, row, encoded_theta) + frame.log_x_volume(x[i : i + 1])
-            else:
-                total += evaluate_rows(lambda t, c: log_ratio(net, t, c), encoded_theta, row)
-        if self.valid is not None:
-            total += len(x) * evaluate_rows(self.valid.log_prob, encoded_theta)
-        return total
+        points = self.trained.frame.encode_condition(theta)
+        return evaluate_rows(self._bind_network(x), points) + self._log_volume(x)
+
+    def _differentiate(self, theta: Array, x: Array) -> tuple[Array, Array]:
+        """Return the log likelihood (n,) and its gradient (n, p) over theta (n, p)."""
+        from thrifty.inference.neural.networks import differentiate_rows
+
+        frame = self.trained.frame
+        value, slope = differentiate_rows(self._bind_network(x), frame.encode_theta(theta))
+        return value + self._log_volume(x), slope * frame.theta_slopes(theta)
+
+    def _bind_network(self, x: Array) -> Callable[[Any], Any]:
+        """Return encoded parameters (n, p) -> log likelihood (n,) of all observations, as tensors, without volumes."""
+        import torch
+
+        from thrifty.inference.neural.networks import log_ratio
+
+        net, is_density = self.trained.net, self.trained.method == "nle"
+        seen = torch.from_numpy(self.trained.frame.encode_x(x))
+
+        def log_likelihood(points: Any) -> Any:
+            total = torch.zeros(len(points), dtype=torch.float64)
+            for one in seen:
+                row = one.expand(len(points), *one.shape)
+                total = total + (net.log_prob(row, points) if is_density else log_ratio(net, points, row))
+            return total if self.valid is None else total + len(seen) * self.valid.log_prob(points).double()
+
+        return log_likelihood
+
+    def _log_volume(self, x: Array) -> float:
+        """Log |d y / d x| of all observations, where x is what is modelled."""
+        return float(self.trained.frame.log_x_volume(x).sum()) if self.trained.method == "nle" else 0.0
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Log of p(x_o), the integral of prior × likelihood, with its standard error; for NRE up to a function of x_o.
@@ -224,7 +250,13 @@ class PotentialPosterior(NeuralPosterior):
         rng = np.random.default_rng(seed)
         if (states := list_states(self.prior)) is not None:
             return states.integrate(lambda theta: self._log_likelihood(theta, x), rng=rng, quiet=quiet)
-        return integrate_likelihood(lambda theta: self._log_likelihood(theta, x), self.prior, rng=rng, quiet=quiet)
+        return integrate_likelihood(
+            lambda theta: self._log_likelihood(theta, x),
+            self.prior,
+            rng=rng,
+            gradient=lambda theta: self._differentiate(theta, x),
+            quiet=quiet,
+        )
 
     def _log_evidence(self, x: Array) -> float:
         """Log of the integral of prior × likelihood, computed once for each observation."""

@@ -82,7 +82,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
     keep, notes = find_varying(x, good.x_names)
     for note in notes:
         warn(f"[constant-output] {note}", stacklevel=4)
-    reach = Reach.of(x, log_weights)
+    reach = Reach.of(x, log_weights, good.x_names)
     index = np.repeat(good.index, good.m)
     if sets:
         theta, x, log_weights, index = good.theta, good.x, good.log_weights, good.index

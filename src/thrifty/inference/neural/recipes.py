@@ -1,7 +1,7 @@
 """Recipes of networks: frozen settings in plain numbers that can be written to JSON and back.
 
 Densities (NPE learns theta given x, NLE x given theta): `AutoregressiveMixture` (default), `NSF`, `MAF`
-(the paper's), `MixtureDensity`.
+(the paper's), `MixtureDensity`. Fields (FMPE): `FlowMatching`.
 Ratios (NRE): `Classifier`. Embeddings of x (NPE, NRE): `MLPEmbedding`, `SignalEmbedding`, `SetEmbedding`,
 or any `torch.nn.Module`. No torch here; `networks.py` builds.
 """
@@ -158,6 +158,24 @@ class AutoregressiveMixture(_Recipe):
         usual = 1 if likelihood else 5 if runs < MANY_RUNS else 3
         forward = True if likelihood and self.forward is None else self.forward
         return replace(self, members=self.members or usual, forward=forward)
+
+
+@dataclass(frozen=True)
+class FlowMatching(_Recipe):
+    """A perceptron on (theta, time, x) whose flow makes the posterior of a normal: the network of `th.FMPE`.
+
+    Example:
+        >>> FlowMatching(hidden=(64, 64)).hidden
+        (64, 64)
+    """
+
+    hidden: tuple[int, ...] = (128, 128, 128)
+    activation: str = "silu"
+    unconstrained: bool = True
+
+    def numbers(self, features: int, context: int) -> int:
+        """Estimate how many numbers the network holds."""
+        return _count_layers(features + context + 8, self.hidden, features)
 
 
 @dataclass(frozen=True)

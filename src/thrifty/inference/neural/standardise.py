@@ -150,6 +150,10 @@ class Frame:
         """Back to the user's parameters."""
         return self.box.to_bounded(self.theta.backward(np.asarray(y, dtype=np.float64)))
 
+    def theta_slopes(self, theta: Array) -> Array:
+        """D y / d theta (n, p) of each parameter."""
+        return 1 / (self.box.slopes(self.box.to_unconstrained(theta)) * self.theta.scale)
+
     def log_volume(self, theta: Array) -> Array:
         """Log |d y / d theta| (n,)."""
         return self.box.log_jacobian_at(theta) - np.log(self.theta.scale).sum()

@@ -29,7 +29,7 @@ from thrifty.inference.neural.training_settings import TrainingCurve
 from thrifty.inference.posterior_draws import Sampled
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, as_names
 
 _REACH = ("low", "high", "scale", "near")
 _HEAD_START = "shift.place.knots"  # the array by which a network with a head start is known
@@ -39,7 +39,7 @@ _HEAD_START = "shift.place.knots"  # the array by which a network with a head st
 class Trained:
     """A trained network, its settings, and how numbers are standardised for it."""
 
-    method: Literal["npe", "nle", "nre"]
+    method: Literal["npe", "fmpe", "nle", "nre"]
     net: Any = field(repr=False)
     network: Any
     embedding: Any
@@ -63,7 +63,7 @@ class Trained:
             "network": _describe(self.network),
             "embedding": None if self.embedding is None else _describe(self.embedding),
             **shape,
-            "reach": {"n": self.reach.n, "spacing": self.reach.spacing},
+            "reach": {"n": self.reach.n, "spacing": self.reach.spacing, "names": list(self.reach.names)},
             "curve": asdict(self.curve),
             "notes": list(self.notes),
         }, arrays
@@ -87,7 +87,7 @@ class Trained:
             network=network,
             embedding=embedding,
             frame=frame,
-            reach=Reach(int(reach["n"]), **archive.select(arrays, "reach/"), spacing=float(reach["spacing"])),
+            reach=_read_reach(reach, archive.select(arrays, "reach/"), frame),
             curve=TrainingCurve(**{**curve, **losses}),
             notes=tuple("".join(ch for ch in str(note) if ch.isprintable()) for note in recipe["notes"]),
             kept=arrays.get("kept/theta"),  # older files have none: then diagnose names the runs that it used
@@ -123,6 +123,11 @@ class NeuralPosterior(PlottedPosterior, Divisible, ABC):
         return self.prior.names
 
     @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the numbers in one observation, or empty."""
+        return self.trained.reach.names
+
+    @property
     def curve(self) -> TrainingCurve:
         """The learning curve."""
         return self.trained.curve
@@ -153,6 +158,12 @@ class NeuralPosterior(PlottedPosterior, Divisible, ABC):
         archive.write_members(path, [self.to_parts()], prior=prior_to_dict(self.prior), ensemble=False)
 
 
+def _read_reach(recipe: Recipe, arrays: Arrays, frame: Frame) -> Reach:
+    """Rebuild where the simulations lie; older files have no names of statistics."""
+    names = as_names(recipe.get("names", ()), int(np.prod(frame.event)), "names of statistics")
+    return Reach(int(recipe["n"]), **arrays, spacing=float(recipe["spacing"]), names=names)
+
+
 def _describe(recipe: Any) -> dict[str, Any]:
     """Return a recipe's numbers; for a user's own module or builder only its type, to be passed again on loading."""
     return recipes.to_dict(recipe) if recipes.is_recipe(recipe) else {"kind": "own", "type": type(recipe).__name__}
@@ -177,14 +188,14 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
     """Build the network from its recipe, after comparing its size with the numbers in the file."""
     import torch
 
-    from thrifty.inference.neural.embeddings import build_embedding
-    from thrifty.inference.neural.head_start import Shift
+    from thrifty.inference.neural.modules.embeddings import build_embedding
+    from thrifty.inference.neural.modules.head_start import Shift
     from thrifty.inference.neural.networks import build_density, build_ratio, seed_torch
 
     p, seen = len(frame.box.low), frame.inputs
     stored = sum(values.size for values in arrays.values())
     width = int(np.prod(seen))
-    size = p if method == "npe" else frame.condition_size
+    size = p if method in ("npe", "fmpe") else frame.condition_size
     features, context = (width, size) if method == "nle" else (size, width)
     if recipes.is_recipe(embedding):
         _check_size(embedding.numbers(seen), stored)
@@ -203,7 +214,7 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
                 net = build_ratio(network, theta, shown, context=context, embedding=module)
             else:
                 net = build_density(network, theta, shown, context=context, embedding=module, states=frame.states)
-    if method == "npe" and _HEAD_START in arrays:
+    if method in ("npe", "fmpe") and _HEAD_START in arrays:
         net.shift = Shift(len(arrays[_HEAD_START]), p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})
     return net.eval()

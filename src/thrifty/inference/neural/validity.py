@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from thrifty.inference.neural.members import build_mlp
+from thrifty.inference.neural.modules.members import build_mlp
 from thrifty.inference.neural.networks import seed_torch
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training import Table, train

@@ -8,9 +8,9 @@ from scipy import stats
 
 import thrifty as th
 from thrifty.errors import InferenceError
-from thrifty.inference import mcmc
-from thrifty.inference.mcmc import sample_posterior
-from thrifty.inference.mcmc_checks import effective_size, nested_rhat
+from thrifty.inference.sampling import mcmc
+from thrifty.inference.sampling.mcmc import sample_posterior
+from thrifty.inference.sampling.mcmc_checks import effective_size, nested_rhat
 
 
 @pytest.mark.parametrize("p", [1, 3, 10])

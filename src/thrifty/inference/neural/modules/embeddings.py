@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.members import build_mlp
+from thrifty.inference.neural.modules.members import build_mlp
 from thrifty.inference.neural.recipes import MLPEmbedding, SetEmbedding, SignalEmbedding
 
 
