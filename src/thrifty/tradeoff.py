@@ -32,6 +32,7 @@ from thrifty.types import Array, Cost, Penalty, Prior
 
 if TYPE_CHECKING:
     from rich.table import Table
+MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 
     from thrifty.costs.finish import FinishModel
 
@@ -108,8 +109,9 @@ class Tradeoff(Displayed):
 
     @property
     def best(self) -> Row:
-        """The row with most effective draws per unit of budget."""
-        return max(self.rows, key=lambda row: row.product)
+        """The row with most effective draws per unit of budget; plain draws where that is no more than they give."""
+        best, plain = max(self.rows, key=lambda row: row.product), max(self.rows, key=lambda row: row.ess_fraction)
+        return best if best.product > (1 + MIN_ADVANTAGE) * plain.product else plain
 
     @property
     def worthwhile(self) -> bool:

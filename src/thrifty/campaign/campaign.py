@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -50,6 +51,9 @@ from thrifty.types import Cost, Prior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_log = logging.getLogger(__name__)
 
 
 class Campaign(Displayed):
@@ -218,6 +222,7 @@ class Campaign(Displayed):
             )
             if len(opened.store.blocks()) > before:
                 opened.keep_figures()
+            _log.info("plan in %s: %d runs, penalty %s, budget %s", self.folder, plan.n, plan.penalty, plan.budget)
             return plan
 
     def quote(

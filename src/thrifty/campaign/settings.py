@@ -123,13 +123,18 @@ class CampaignSettings:
         """Number of parameters."""
         return len(self.prior["names"])
 
+    @property
+    def _budget_unit(self) -> str:
+        """Name of the unit in which a budget may be given besides time and money."""
+        return self.measured_unit if self.cost == "reported" else self.reported_unit
+
     def fit_x_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         """Return the names of the outputs where they fit outputs of this shape, (m, *event) with realisations."""
         return self.x_names if len(self.x_names) == int(np.prod(shape)) // self.m else ()
 
     def read_budget(self, text: str | None) -> Budget | None:
         """Parse a budget in the units of this campaign."""
-        return None if text is None else Budget.read(text, price=self.price, unit=self.reported_unit)
+        return None if text is None else Budget.read(text, price=self.price, unit=self._budget_unit)
 
 
 def check_settings(*, cost: str, m: int, seed: int) -> None:

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.cli.config_errors import Problems, format_value
+from thrifty.study.method_names import METHODS
 from thrifty.types import Prior
 
-METHODS = {
-    "npe": "NPE", "fmpe": "FMPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
-    "scoring": "ScoringRule",
-}  # name in the file and on the command line -> public name of the class  # fmt: skip
 ROUND_METHODS = ("nle", "nre", "npe", "fmpe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
