@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.discrete_plots import label_axis
 from thrifty.plots.drawn import pick_check
 from thrifty.plots.style import COLOURS, GREY, LIGHT
 from thrifty.priors import as_prior
-from thrifty.types import Array, Cost
+from thrifty.types import Array, Cost, find_discrete, levels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,16 +79,26 @@ def cost_surface(
     measured = None if seconds is None else np.asarray(seconds, dtype=np.float64)
     if points is not None and measured is not None and len(points) != len(measured):
         raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
+    discrete = find_discrete(levels_of(known))
+    cost = _at_values(cost, discrete)
     if known.dim == 1:
         figure = _draw_curve(cost, (float(low[0]), float(high[0])), points, measured)
         style.set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
         return figure
     i, j = _find_movers(np.asarray(cost(draws)), draws)
-    figure = _draw_map(cost, draws, (i, j), points, measured)
+    figure = _draw_map(cost, draws, (i, j), points, measured, discrete=discrete)
     figure.axes[1].set_ylabel(f"cost per run [{unit}]", fontsize=9)
     rest = "" if len(names) == 2 else " (others at their median)"
     style.set_labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
+    for axis, column in ((figure.axes[0].xaxis, i), (figure.axes[0].yaxis, j)):
+        if (level := levels_of(known)[column]) is not None:
+            label_axis(axis, level, np.unique(draws[:, column]))
     return figure
+
+
+def _at_values(cost: Cost, discrete: npt.NDArray[np.bool_]) -> Cost:
+    """Return the cost at the nearest possible parameters: whole numbers in the discrete columns."""
+    return lambda theta: cost(np.where(discrete, np.round(theta), theta)) if discrete.any() else cost(theta)
 
 
 def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
@@ -112,12 +123,20 @@ def _find_movers(costs: Array, draws: Array) -> tuple[int, int]:
 
 
 def _draw_map(
-    cost: Cost, draws: Array, columns: tuple[int, int], points: Array | None, measured: Array | None
+    cost: Cost,
+    draws: Array,
+    columns: tuple[int, int],
+    points: Array | None,
+    measured: Array | None,
+    *,
+    discrete: npt.NDArray[np.bool_],
 ) -> Figure:
     from matplotlib.colors import LogNorm
 
     i, j = columns
-    ends = [np.quantile(draws[:, c], [0.005, 0.995]) for c in columns]
+    cells = [0.499 if discrete[c] else 0.0 for c in columns]  # a cell around each whole number
+    shares = np.array([0.005, 0.995])
+    ends = [np.quantile(draws[:, c], shares) + np.array([-w, w]) for c, w in zip(columns, cells, strict=True)]
     axes_grid = [np.linspace(end[0], end[1], 120) for end in ends]
     table = np.tile(np.median(draws, axis=0), (120 * 120, 1))
     mesh = np.meshgrid(*axes_grid)
