@@ -55,6 +55,30 @@ def use_one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name, or the best one for "auto".
+
+    Raises:
+        ConfigError: bad-setting, the device is not there.
+
+    Example:
+        >>> choose_device("cpu").type
+        'cpu'
+    """
+    there = ["cpu"] + ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if "cuda" in there else there[-1])
+    device = torch.device(name)
+    if device.type not in there or (device.index or 0) >= max(torch.cuda.device_count(), 1):
+        raise ConfigError(
+            f"device {name!r} is not available: torch {torch.__version__} finds {', '.join(there)}"
+            + (f" ({torch.cuda.device_count()} of cuda)" if "cuda" in there else ""),
+            code="bad-setting",
+            fix='Training(device="auto") takes what is there; for cuda install a torch that is built with it',
+        )
+    return device
+
+
 def make_generator(seed: int) -> torch.Generator:
     """Return a generator that nothing else uses."""
     return torch.Generator().manual_seed(seed)
@@ -186,6 +210,15 @@ class SbiNet(nn.Module):
             return self.estimator.sample((1,), condition=c)[0]  # type: ignore[operator]
 
 
+_DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
+    NSF: FlowNet,
+    MAF: FlowNet,
+    AutoregressiveMixture: MembersNet,
+    MixtureDensity: MixtureNet,
+    FlowMatching: FlowMatchingNet,
+}
+
+
 class DensityNet(nn.Module):
     """log q(y | embedding(c))."""
 
@@ -285,32 +318,46 @@ class SbiRatio(nn.Module):
 
 
 def build_density(
-    network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
+    network: Any,
+    y: Tensor,
+    c: Tensor,
+    *,
+    context: int,
+    embedding: nn.Module | None = None,
+    likelihood: bool = False,
+    field: bool = False,
 ) -> DensityNet:
-    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always."""
-    features = y.shape[1]
-    if isinstance(network, NSF | MAF):
-        return DensityNet(FlowNet(network, features, context), embedding)
-    if isinstance(network, AutoregressiveMixture):
-        return DensityNet(MembersNet(network, features, context), embedding)
-    if isinstance(network, MixtureDensity):
-        return DensityNet(MixtureNet(network, features, context), embedding)
-    if isinstance(network, FlowMatching):
-        return DensityNet(FlowMatchingNet(network, features, context), embedding)
-    if isinstance(network, nn.Module) and hasattr(network, "loss"):
-        return DensityNet(_wrap_sbi(copy.deepcopy(network), features), embedding)
-    if callable(network) and not is_recipe(network) and not isinstance(network, type):
+    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always.
+
+    Raises:
+        ConfigError: bad-setting, no network, or a field where a density is learned, or the other way round.
+    """
+    features, density = y.shape[1], None
+    if type(network) in _DENSITIES:
+        density = _DENSITIES[type(network)](network, features, context)
+    elif isinstance(network, nn.Module) and hasattr(network, "loss"):
+        density = _wrap_sbi(copy.deepcopy(network), features)
+    elif callable(network) and not is_recipe(network) and not isinstance(network, type):
         with torch.no_grad():
             shown = c if embedding is None else embedding(c[:1000])
         pair = (y[: len(shown)], shown)
         estimator: Any = network(*(reversed(pair) if likelihood else pair))
-        if hasattr(estimator, "loss"):
-            return DensityNet(_wrap_sbi(estimator, features), embedding)
-    raise ConfigError(
-        f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
-        code="bad-setting",
-        fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
-    )
+        density = _wrap_sbi(estimator, features) if hasattr(estimator, "loss") else None
+    if density is None:
+        raise ConfigError(
+            f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
+            code="bad-setting",
+            fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
+        )
+    if field != isinstance(density, FlowMatchingNet | SbiFieldNet):
+        raise ConfigError(
+            f"th.FMPE learns a field, and {network!r} is a density"[:200]
+            if field
+            else f"{network!r} is a field, learned by th.FMPE alone"[:200],
+            code="bad-setting",
+            fix="th.FMPE(prior, network=th.FlowMatching()), or th.NPE(prior)",
+        )
+    return DensityNet(density, embedding)
 
 
 def _wrap_sbi(estimator: Any, features: int) -> SbiNet | SbiFieldNet:

@@ -10,6 +10,7 @@ is loaded by use.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -197,7 +198,7 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
         else:
             module, context = build_embedding(embedding, seen)
             shown = x[:, None] if isinstance(embedding, recipes.SetEmbedding) else x
-            build = build_ratio if method == "nre" else build_density
+            build = build_ratio if method == "nre" else partial(build_density, field=method == "fmpe")
             net = build(network, theta, shown, context=context, embedding=module)
     if method in ("npe", "fmpe") and _HEAD_START in arrays:
         net.shift = Shift(len(arrays[_HEAD_START]), p)

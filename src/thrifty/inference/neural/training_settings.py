@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -43,6 +44,8 @@ class Training:
         cycle: Epochs of one cycle of the learning rate, up and down to almost nothing, after which training ends. 0
             for a constant rate that is halved when progress stalls, until `patience` ends it. By default a cycle of
             1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0.
+        device: Where to train: "cpu", "cuda", "cuda:1", "mps", or "auto" for an accelerator where there is one. The
+            data are moved there once; the network comes back, and posteriors and files do not know the device.
 
     Example:
         >>> Training(patience=10).max_epochs
@@ -60,6 +63,7 @@ class Training:
     checkpoint: str | Path | None = None
     progress: bool | None = None
     cycle: int | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         wrong = [label for label in _ALLOWED if not _is_allowed(label, getattr(self, label))]
@@ -100,6 +104,7 @@ _ALLOWED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "clip": (_NUMBER, lambda value: value > 0),
     "time_limit": (_NUMBER, lambda value: value > 0),
     "cycle": (_WHOLE, lambda value: value >= 0),
+    "device": (str, lambda value: bool(re.fullmatch(r"cpu|cuda(:\d+)?|mps|auto", value))),
 }
 
 
