@@ -216,7 +216,9 @@ def median_lengthscale(observed: Array) -> float:
     return middle if middle > 0 else 1.0  # one observed draw, or ties: the prior spread is the unit
 
 
-_KINDS: dict[str, type[Any]] = {kind.__name__.lower(): kind for kind in (Euclidean, Manhattan, Mahalanobis, Energy, MMD, Wasserstein)}
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Euclidean, Manhattan, Mahalanobis, Energy, MMD, Wasserstein)
+}
 
 
 def distance_from_dict(values: dict[str, Any]) -> Distance:
