@@ -12,9 +12,9 @@ help:
 	@echo "make test      the test suite (minutes)"
 	@echo "make test-all  with full counts and long sweeps"
 	@echo "make test-cluster  real Slurm, MPI, network namespaces and executors (Debian: slurm-wlm munge openmpi-bin iproute2; root)"
-	@echo "make check     ruff (format, lint) and pyright"
+	@echo "make check     ruff (format, lint), pyright, spelling and style"
 	@echo "make bench     benchmarks, as ratios within one run"
-	@echo "make docs      the documentation site, into site/"
+	@echo "make docs      the documentation site, into site/, and its tests in a browser"
 
 # A half-made environment is thrown away: .ready is written last.
 $(READY): pyproject.toml constraints.txt
@@ -43,6 +43,7 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
+	$(BIN)/python tools/check_words.py
 
 format: $(READY)
 	$(BIN)/ruff format .
@@ -55,6 +56,7 @@ bench: $(READY)
 docs: $(READY)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,docs]"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	$(BIN)/python -m pytest -q tests/docs/test_site.py
 	@echo "site/index.html"
 
 clean:

@@ -2,7 +2,7 @@
 
     python benchmarks/abc_few_runs.py               a quick look: two development seeds
     python benchmarks/abc_few_runs.py --full        fresh seeds, into benchmarks/results/abc_few_runs.json
-    python benchmarks/abc_few_runs.py --page        write the table of docs/abc.md from that record
+    python benchmarks/abc_few_runs.py --page        write the table of docs/benchmarks.md from that record
 
 Distance: Wasserstein distance of each marginal from the exact posterior, in its sd (1 = a shift by one sd); mean over
 parameters, observations from the model and seeds. Coverage: share of true parameters inside 90 % intervals.
@@ -25,7 +25,7 @@ import numpy as np
 import thrifty as th
 
 ROOT = Path(__file__).parents[1]
-RECORD, PAGE = ROOT / "benchmarks" / "results" / "abc_few_runs.json", ROOT / "docs" / "abc.md"
+RECORD, PAGE = ROOT / "benchmarks" / "results" / "abc_few_runs.json", ROOT / "docs" / "benchmarks.md"
 SIZES, OBSERVATIONS = (80, 300, 1_000, 5_000), 5
 DEVELOPMENT, FRESH = range(2), range(100, 112)
 Sampler = Callable[[np.ndarray, np.random.Generator], np.ndarray]

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 import thrifty as th
 
-LEAK_DRAWS = 500  # of a network at each output, to find the share inside the prior
+LEAK_DRAWS = 100  # of a network at each of hundreds of outputs, to find the share inside the prior
 EVIDENCE_DRAWS = 1_000  # at each output, half from the prior, half from a posterior estimate
 
 

@@ -1,6 +1,7 @@
 """Problems with known posteriors, to compare estimators on: 1 to 10 parameters, peaks, counts, useless outputs.
 
-Each has a prior, a vectorised simulator, and the exact log posterior density of parameters that made an output.
+Each has a prior, a vectorised simulator, and the exact log posterior density of parameters that made an output. The
+last three are `FRESH`: no setting of an estimator was chosen on them.
 """
 
 from __future__ import annotations
@@ -160,4 +161,61 @@ def temporal_sir() -> Problem:
     return Problem("temporal SIR, 2", model.prior, simulate, None)
 
 
-PROBLEMS = {f.__name__: f for f in (gaussian_1, two_moons, mixture, useless, counts, slcp, gaussian_10, temporal_sir)}
+def squares() -> Problem:
+    """Four parameters, of each the square with noise: a posterior with sixteen peaks."""
+
+    def simulate(theta: Array, rng: np.random.Generator) -> Array:
+        return theta**2 + 0.2 * rng.standard_normal(theta.shape)
+
+    prior = th.Uniform(np.full(4, -2.0), np.full(4, 2.0))
+    return Problem("squares, 4", prior, simulate, _by_columns(lambda t, x: stats.norm.logpdf(x, t**2, 0.2), -2.0, 2.0))
+
+
+def heavy_tails() -> Problem:
+    """Six parameters, each measured once with noise of Student's t (2 degrees of freedom)."""
+
+    def simulate(theta: Array, rng: np.random.Generator) -> Array:
+        return theta + 0.5 * rng.standard_t(2, theta.shape)
+
+    prior = th.Uniform(np.full(6, -3.0), np.full(6, 3.0))
+    exact = _by_columns(lambda t, x: stats.t.logpdf((x - t) / 0.5, 2), -3.0, 3.0)
+    return Problem("heavy tails, 6", prior, simulate, exact)
+
+
+def _by_columns(log_likelihood: Callable[[Array, Array], Array], low: float, high: float) -> Any:
+    """Return the exact log posterior where column j of x depends on parameter j alone, uniform on [low, high]."""
+    k = 4_000
+    grid = np.linspace(low, high, 2 * k + 1)[1::2]
+
+    def exact(theta: Array, x: Array) -> Array:
+        level = logsumexp(log_likelihood(grid[:, None, None], x), axis=0) + np.log((high - low) / k)
+        return (log_likelihood(theta, x) - level).sum(1)
+
+    return exact
+
+
+def zero_inflated() -> Problem:
+    """Two parameters and six counts that are zero with probability 1 - share, else Poisson."""
+    prior = th.Uniform([0.5, 0.1], [8.0, 0.9], names=["rate", "share"])
+
+    def simulate(theta: Array, rng: np.random.Generator) -> Array:
+        shape = (len(theta), 6)
+        return np.where(rng.random(shape) < theta[:, 1:], rng.poisson(theta[:, :1], shape), 0).astype(float)
+
+    def log_likelihood(theta: Array, x: Array) -> Array:
+        rate, share = theta[..., :1], theta[..., 1:]
+        return np.log(share * stats.poisson.pmf(x, rate) + (1 - share) * (x == 0)).sum(-1)
+
+    def exact(theta: Array, x: Array) -> Array:
+        axes = [np.linspace(a, b, 301)[1::2] for a, b in zip(*prior.bounds, strict=True)]
+        grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
+        cell = np.log(np.prod([axis[1] - axis[0] for axis in axes]))
+        level = np.array([logsumexp(log_likelihood(grid, one)) for one in x]) + cell
+        return log_likelihood(theta, x) - level
+
+    return Problem("zero-inflated counts, 2", prior, simulate, exact)
+
+
+FRESH = {f.__name__: f for f in (squares, heavy_tails, zero_inflated)}
+DEVELOPED = (gaussian_1, two_moons, mixture, useless, counts, slcp, gaussian_10, temporal_sir)
+PROBLEMS = {f.__name__: f for f in DEVELOPED} | FRESH

@@ -2,32 +2,42 @@
 
     python benchmarks/small_n.py [--problems two_moons slcp …] [--n 200 500 1000] [--seeds 3] [--first 1]
                                  [--methods npe nle] [--records file] [--table] [--quick]
+    python benchmarks/small_n.py --page        the table of docs/neural.md, from benchmarks/records
 
 Mean log posterior density of the parameters that made fresh outputs (500 pairs, 100 for NLE), its spread over data sets
 and seeds, and the CPU seconds of training in one thread. "exact" is the same for the true posterior, over the first 100
-pairs alone. The settings were chosen on seeds from 100; fresh ones begin at 1. Rows are kept in a file, and made only
-once; those of the last comparison are in `benchmarks/records/small_n.jsonl`.
+pairs alone. The settings were chosen on seeds from 100, and without the problems of `FRESH`; fresh seeds begin at 1.
+Rows are kept in a file, and made only once; those of the last comparison are in `benchmarks/records/small_n.jsonl`.
 Needs the extras neural and models, and sbi.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import re
 import tempfile
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import contenders
 import numpy as np
-from problems import PROBLEMS, Problem
+from problems import FRESH, PROBLEMS, Problem
 
 import thrifty as th
 
 PAIRS = {"npe": 500, "nle": 100}
+RECORDS = Path(__file__).parent / "records" / "small_n.jsonl"
+PAGE = Path(__file__).parents[1] / "docs" / "neural.md"
+Row = dict[
+    str, Any
+]  # problem, n, seed, method, estimator, exact, log_density (mean of the pairs), seconds (CPU), epochs
+OURS = "thrifty"
 METHODS: dict[str, dict[str, Callable[..., contenders.Fit]]] = {
     "npe": {
         "thrifty": contenders.ours_npe,
@@ -42,7 +52,7 @@ METHODS: dict[str, dict[str, Callable[..., contenders.Fit]]] = {
 }
 
 
-def measure(problem: Problem, n: int, seed: int, method: str, contenders_wanted: set[str]) -> list[dict[str, Any]]:
+def measure(problem: Problem, n: int, seed: int, method: str, contenders_wanted: set[str]) -> list[Row]:
     """Fit every estimator to one data set and judge it by fresh pairs."""
     rng = np.random.default_rng([seed, n])
     runs, test = problem.runs(n, rng), problem.runs(PAIRS[method], rng)
@@ -62,37 +72,95 @@ def measure(problem: Problem, n: int, seed: int, method: str, contenders_wanted:
     return rows
 
 
-def print_table(rows: list[dict[str, Any]]) -> None:
-    """Print one line per problem, n and method, and how often thrifty is ahead of the better of sbi's."""
-    keys = dict.fromkeys((row["method"], row["problem"], row["n"]) for row in rows)
-    ahead = steady = faster = total = 0
-    for method, problem, n in sorted(keys):
-        cells, figures = [], {}
-        for label in METHODS[method]:
-            mine = [
-                r for r in rows if (r["method"], r["problem"], r["n"], r["estimator"]) == (method, problem, n, label)
-            ]
-            if not mine:
-                continue
-            values, seconds = np.array([r["log_density"] for r in mine]), float(np.mean([r["seconds"] for r in mine]))
-            spread = float(values.std(ddof=1)) if len(values) > 1 else np.nan
-            figures[label] = float(values.mean()), spread, seconds
-            cells.append(f"{label} {values.mean():+7.3f} ({spread:.3f}) {seconds:6.1f} s")
-        exact = [r["exact"] for r in rows if (r["method"], r["problem"], r["n"]) == (method, problem, n)]
-        ceiling = "" if exact[0] is None else f"  exact {np.mean(exact):+.3f}"
-        print(f"{method}  {problem:20s} n = {n:5d}  " + "   ".join(cells) + ceiling)
-        others = [figure for label, figure in figures.items() if label != "thrifty"]
-        if "thrifty" in figures and others:
-            best, own = max(others), figures["thrifty"]
-            total += 1
-            ahead, steady, faster = (
-                ahead + (own[0] >= best[0]),
-                steady + (own[1] <= best[1]),
-                faster + (own[2] <= best[2]),
-            )
-    print(
-        f"of {total}: at least as good as the better of sbi's {ahead}, spread no larger {steady}, no more CPU {faster}"
+@dataclass(frozen=True)
+class Cell:
+    """The comparison of one method on one problem with n runs, over the seeds that all estimators have.
+
+    Attributes:
+        seeds: How many.
+        gain: Mean log density of thrifty less that of the better of sbi's, in nats.
+        spread: Standard deviation over seeds of both: thrifty's, and that of the better of sbi's.
+        cpu: CPU seconds of thrifty over those of the better of sbi's.
+        gap: What thrifty's lacks to the exact posterior, where that is known.
+    """
+
+    seeds: int
+    gain: float
+    spread: tuple[float, float]
+    cpu: float
+    gap: float | None
+
+
+def compare(rows: list[Row], method: str, problem: str, n: int) -> Cell | None:
+    """Compare thrifty with the sbi estimator that has the higher mean log density; None where rows are missing."""
+    own = [r for r in rows if (r["method"], r["problem"], r["n"]) == (method, problem, n)]
+    found = {label: {r["seed"]: r for r in own if r["estimator"] == label} for label in METHODS[method]}
+    seeds = sorted(set.intersection(*(set(by_seed) for by_seed in found.values())))
+    if not seeds:
+        return None
+    values = {label: np.array([found[label][s]["log_density"] for s in seeds]) for label in found}
+    seconds = {label: np.mean([found[label][s]["seconds"] for s in seeds]) for label in found}
+    best = max((label for label in found if label != OURS), key=lambda label: values[label].mean())
+    spread = tuple(float(values[label].std(ddof=1)) if len(seeds) > 1 else np.nan for label in (OURS, best))
+    exact = [found[OURS][s]["exact"] for s in seeds]
+    gap = None if exact[0] is None else float(np.mean(exact) - values[OURS].mean())
+    gain = float((values[OURS] - values[best]).mean())
+    return Cell(len(seeds), gain, (spread[0], spread[1]), float(seconds[OURS] / seconds[best]), gap)
+
+
+def make_table(rows: list[Row]) -> str:
+    """Return a table of gain and CPU share, a line per method and problem, a column per n; and a summary."""
+    sizes = sorted({r["n"] for r in rows})
+    head = " | ".join(f"n = {n:,}" for n in sizes)
+    lines = [f"| method | problem, parameters | {head} |", "|---|---|" + "---|" * len(sizes)]
+    cells: dict[tuple[str, str, int], Cell] = {}
+    for method in METHODS:
+        for name in dict.fromkeys(make().name for make in PROBLEMS.values()):
+            found = {n: compare(rows, method, name, n) for n in sizes}
+            cells |= {(method, name, n): cell for n, cell in found.items() if cell is not None}
+            if any(found.values()):
+                shown = " | ".join(_show(found[n]) for n in sizes)
+                lines.append(f"| {method.upper()} | {name}{' *' if name in _fresh_names() else ''} | {shown} |")
+    return "\n".join([*lines, "", *(_summarise(method, cells) for method in METHODS)])
+
+
+def _fresh_names() -> set[str]:
+    return {make().name for make in FRESH.values()}
+
+
+def _show(cell: Cell | None) -> str:
+    return "–" if cell is None else f"{cell.gain:+.2f}, {cell.cpu:.2f} ({cell.seeds})"
+
+
+def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
+    """Say in how many cells the targets are met; spreads of two or three seeds are compared over all cells together."""
+    own = [cell for key, cell in cells.items() if key[0] == method]
+    fresh = [cell for key, cell in cells.items() if key[0] == method and key[1] in _fresh_names()]
+    if not own:
+        return ""
+    ahead, cheap = sum(cell.gain >= 0 for cell in own), sum(cell.cpu <= 1 for cell in own)
+    spreads = np.array([cell.spread for cell in own if cell.seeds > 1])
+    ours, theirs = np.sqrt(np.mean(spreads**2, axis=0)) if len(spreads) else (np.nan, np.nan)
+    lower = int(np.sum(spreads[:, 0] <= spreads[:, 1])) if len(spreads) else 0
+    return (
+        f"{method.upper()}: at least as good in {ahead} of {len(own)} cells"
+        f" ({sum(cell.gain >= 0 for cell in fresh)} of {len(fresh)} of the fresh problems), no more CPU in {cheap};"
+        f" spread over seeds {ours:.3f} nat against {theirs:.3f} (root mean square over cells; no larger in {lower} of"
+        f" {len(spreads)}).\n"
     )
+
+
+def write_page() -> None:
+    """Put the table of the records between the marks of docs/neural.md."""
+    pattern = r"(<!-- few runs: made by benchmarks/small_n.py -->\n).*?(<!-- end of few runs -->)"
+    table = make_table(read_rows(RECORDS))
+    page = re.sub(pattern, lambda found: found[1] + table + found[2], PAGE.read_text(), flags=re.DOTALL)
+    PAGE.write_text(page)
+
+
+def read_rows(path: Path | None) -> list[Row]:
+    """Rows that were written."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
 
 
 def main() -> None:
@@ -105,8 +173,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=1, help="first seed; settings were chosen on seeds from 100")
     parser.add_argument("--records", type=Path, help="file of rows that are there already, and of new ones")
     parser.add_argument("--table", action="store_true", help="print the table of the records only")
+    parser.add_argument("--page", action="store_true", help="write the table of the documentation from the records")
     parser.add_argument("--quick", action="store_true", help="one problem, 200 runs, one seed")
     given = parser.parse_args()
+    if given.page:
+        return write_page()
     if given.quick:
         given.problems, given.n, given.seeds = ["gaussian_1"], [200], 1
     import torch
@@ -116,12 +187,12 @@ def main() -> None:
     small = PROBLEMS["gaussian_1"]()  # imports are not training
     th.NPE(small.prior, training=th.Training(max_epochs=1)).fit(small.runs(60, np.random.default_rng(0)), seed=0)
     records = given.records.resolve() if given.records else None
-    rows = [json.loads(line) for line in records.read_text().splitlines()] if records and records.exists() else []
+    rows = read_rows(records)
     done = {(r["problem"], r["n"], r["seed"], r["method"], r["estimator"]) for r in rows}
     with tempfile.TemporaryDirectory() as folder:  # sbi writes logs where it runs
         os.chdir(folder)
         for seed in range(given.first, given.first + given.seeds) if not given.table else ():
-            for method, n, name in ((m, n, name) for m in given.methods for n in given.n for name in given.problems):
+            for n, method, name in itertools.product(given.n, given.methods, given.problems):
                 problem = PROBLEMS[name]()
                 left = {e for e in given.estimators if (problem.name, n, seed, method, e) not in done}
                 made = measure(problem, n, seed, method, left) if left else []
@@ -130,7 +201,7 @@ def main() -> None:
                     with records.open("a") as file:
                         file.writelines(json.dumps(row) + "\n" for row in made)
         os.chdir(Path(folder).parent)
-    print_table(rows)
+    print(make_table(rows))
 
 
 if __name__ == "__main__":

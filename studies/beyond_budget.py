@@ -5,8 +5,8 @@
 A budget pays for so many plain runs. Each arm draws in order and stops with the run that passes the budget, which
 is kept (stopping otherwise would favour cheap runs); cost-aware arms pay for their pilot of 200 out of it. The pilot is
 recycled through joint weights, except in the paper's mixture, which has no rule for it. Accuracy: mean log density of
-the true parameters under an amortised NPE, over runs from the prior, in all of them and in the cheap and the dear half.
-Budgets are in operations with the start-up of `studies/epidemics.py`, the same on every machine.
+the true parameters under an amortised NPE, over runs from the prior, in all of them and in the cheap and the expensive
+half. Budgets are in operations with the start-up of `studies/epidemics.py`, the same on every machine.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def work(task: Task, folder: Path) -> list[Value]:
     first = pilot(model, seed)
     cost = fit(first[0])
     budget = task["budget"] * plain_cost()
-    dear = cost(test.theta) > np.median(cost(test.theta))
+    expensive = cost(test.theta) > np.median(cost(test.theta))
     out = []
     for arm, (sims, paid, seconds) in arms(model, cost, first, budget=budget, seed=seed).items():
         begin = time.process_time()
         density = th.NPE(model.prior, network=th.NSF()).fit(sims, seed=seed).log_density(test.theta, test.x)
         out.append({"arm": arm, "n": len(sims), "effective": th.ess(sims.log_weights), "spent": paid / budget,
                     "seconds": seconds,
-                    "all": density.mean(), "cheap": density[~dear].mean(), "dear": density[dear].mean(),
+                    "all": density.mean(), "cheap": density[~expensive].mean(), "expensive": density[expensive].mean(),
                     "se": density.std(ddof=1) / np.sqrt(TEST), "training": time.process_time() - begin})  # fmt: skip
     return out
 
@@ -103,27 +103,27 @@ def text(record: Record) -> str:
         base = pick(record, budget=budget, arm="plain")
         for arm in ARMS:
             rows = pick(record, budget=budget, arm=arm)
-            gain = [column(rows, part) - column(base, part) for part in ("all", "cheap", "dear")]
+            gain = [column(rows, part) - column(base, part) for part in ("all", "cheap", "expensive")]
             body.append([f"{budget:,}" if arm == "plain" else "", arm, mean_sd(column(rows, "n"), 0),
                          mean_sd(column(rows, "effective"), 0),
                          mean_sd(1_000 * column(rows, "seconds"), 0), mean_sd(column(rows, "training"), 1),
                          mean_sd(column(rows, "all")),
                          *(mean_sd(g) if arm != "plain" else "" for g in gain)])  # fmt: skip
     head = ["budget (plain runs)", "arm", "runs", "effective", "CPU ms, runs", "CPU s, training", "log density",
-            "gain, all", "gain, cheap", "gain, dear"]  # fmt: skip
+            "gain, all", "gain, cheap", "gain, expensive"]  # fmt: skip
     return (
         f"Equal budget on temporal SIR, {record['seeds']} seeds, NPE with splines; gains in nats over plain, same"
         " seeds, mean and sd. Every arm but plain pays for a pilot of 200 runs out of the budget; all but the paper's"
         " mixture use these runs again. Budgets are in operations. CPU time is of the compiled kernel, whose start-up"
         " outweighs a mean run (under CG×ESS), so that arms of many cheap runs take more of it than plain.\n\n"
-        + table(head, body)
+        + table(head, body, keys=2)
     )
 
 
 def draw(record: Record, path: Path) -> None:
     budgets = sorted({v["budget"] for v in record["values"]})
     figure, axes = make_figure(9, 3.2, columns=3)
-    for ax, part in zip(axes[0], ("all", "cheap", "dear"), strict=True):
+    for ax, part in zip(axes[0], ("all", "cheap", "expensive"), strict=True):
         for i, arm in enumerate(ARMS):
             y = [column(pick(record, budget=b, arm=arm), part) for b in budgets]
             ax.errorbar(budgets, [v.mean() for v in y], [v.std() / np.sqrt(len(v)) for v in y], fmt="o-",

@@ -3,8 +3,8 @@
     python studies/beyond_nle.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
 
 The likelihood does not depend on how theta was drawn: a network that can represent it needs no weights, and weights
-cost effective draws. GaussianToy, whose posterior is known; runs from k = 1 and k = 2; judged at a cheap, a middling
-and a dear observation.
+cost effective draws. GaussianToy, whose posterior is known; runs from k = 1 and k = 2; judged at a cheap, a medium
+and an expensive observation.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import thrifty as th
 from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 POWERS = (1, 2)
-PLACES = {"cheap": -2.0, "middling": 0.0, "dear": 2.0}
+PLACES = {"cheap": -2.0, "medium": 0.0, "expensive": 2.0}
 
 
 def tasks(full: bool, seeds: int | None) -> list[Task]:
@@ -56,7 +56,7 @@ def text(record: Record) -> str:
     return (
         f"NLE on the same runs, GaussianToy, n = {record['values'][0]['n']:,}, {record['seeds']} seeds. Error: root"
         " mean square of the posterior mean's error, in posterior sd.\n\n"
-        + table(head, body)
+        + table(head, body, keys=2)
         + "\n\nChange of MMD² by leaving the weights out, same seeds (mean ± se): "
         + "; ".join(
             f"k = {k}: " + ", ".join(f"{place} {_change(record, k, place)}" for place in PLACES) for k in POWERS

@@ -41,10 +41,10 @@ SEEDS = {"TemporalSIR": 50, "HomogeneousSIR": 10}
 POOLS, LARGE = 200, 100  # pools to see a bias of their weights in; an outbreak of more people is large
 NETWORKS = {"MAF": th.MAF(), "splines": th.NSF()}
 WAYS = {  # what is trained on a campaign: (pilot, network, correction) -> as shown
-    ("alone", "MAF", "weights"): "thrown away, MAF (the paper's)",
+    ("alone", "MAF", "weights"): "discarded, MAF (the paper's)",
     ("pooled", "MAF", "weights"): "kept, MAF",
     ("pooled", "splines", "weights"): "kept, splines (thrifty's)",
-    ("pooled", "splines", "after"): "kept, splines, weights put in afterwards",
+    ("pooled", "splines", "after"): "kept, splines, weights applied afterwards",
 }
 
 
@@ -162,7 +162,7 @@ def text(record: Record) -> str:
         f"Ca-NPE of Table 2 on the same n = {n:,} runs, without and with the {PILOT} runs of the pilot (mean, sd),"
         ' which are paid for in both. "To the exact posterior" is MMD² with the paper\'s kernel, for temporal SIR,'
         " whose posterior at the five observations is computed by summing over all histories.\n\n"
-        + table(head, [line for line in body if line])
+        + table(head, [line for line in body if line], keys=2)
         + f"\n\n{_yardstick(record)}\n\n{_own(record)}"
     ).strip()
 

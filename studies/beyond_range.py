@@ -3,8 +3,8 @@
     python studies/beyond_range.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
 
 A family with known posterior: theta uniform on [0, 1], x = theta + noise, cost R^theta. At one budget, rejection ABC
-under the prior, √c, k = 1 and the balance mixture {0, ½, 1, 2} estimates the posterior mean at a cheap, a middling and
-a dear observation; the mean square error over seeds, plain over arm, is how many times the budget plain sampling
+under the prior, √c, k = 1 and the balance mixture {0, ½, 1, 2} estimates the posterior mean at a cheap, a medium and
+an expensive observation; the mean square error over seeds, plain over arm, is how many times the budget plain sampling
 would need for the same answer. Beside it the theory's figure over the whole prior, CG×ESS.
 """
 
@@ -20,7 +20,7 @@ from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 RANGES = (10, 100, 1000)
 ARMS = ("plain", "√c", "k=1", "balance mixture")
-PLACES = {"cheap": 0.15, "middling": 0.5, "dear": 0.85}
+PLACES = {"cheap": 0.15, "medium": 0.5, "expensive": 0.85}
 NOISE, EPSILON = 0.1, 0.05  # sd of x given theta; half-width of the ABC window
 PLAIN = 2_000  # plain runs that the budget pays for
 
@@ -108,13 +108,14 @@ def text(record: Record) -> str:
 
 
 def _summary(record: Record) -> str:
-    """What is gained over all places, and what is lost where runs are dear: no proposal gives both."""
-    dear = [worth(record, r, arm, "dear")[0] for r in RANGES for arm in ARMS[1:]]
+    """What is gained over all places, and what is lost where runs are expensive: no proposal gives both."""
+    expensive = [worth(record, r, arm, "expensive")[0] for r in RANGES for arm in ARMS[1:]]
     cheap = [worth(record, r, "√c", "cheap")[0] for r in RANGES]
     return (
         f"Cost-awareness pays where x_o is cheap (√c: {', '.join(f'{v:.1f}' for v in cheap)} times for ranges of"
-        f" {', '.join(f'{r}' for r in RANGES)}) and over the prior as a whole (CG×ESS). Where x_o is itself dear, fewer"
-        f" runs are near it, and plain sampling does with less: {min(dear):.2f} to {max(dear):.2f} times over the arms."
+        f" {', '.join(f'{r}' for r in RANGES)}) and over the prior as a whole (CG×ESS). Where x_o is itself"
+        " expensive, fewer runs are near it, and plain sampling needs less:"
+        f" {min(expensive):.2f} to {max(expensive):.2f} times over the arms."
     )
 
 

@@ -3,8 +3,8 @@
     python studies/beyond_weights.py [--quick | --full] [--seeds N] [--workers W] [--out DIR]
 
 GaussianToy, whose posterior is known: NPE on one set of runs from the mixture k = {0, 1, 2, 3}, weighted both ways and
-judged at a cheap and a dear observation. And without any run: effective draws per draw and per unit of cost of both
-schemes for a log-uniform cost over 6, 10, 100 and 1000 times.
+judged at a cheap and an expensive observation. And without any run: effective draws per draw and per unit of cost of
+both schemes for a log-uniform cost over 6, 10, 100 and 1000 times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
 POWERS = (0, 1, 2, 3)
 SLOPE = 0.6  # log cost per prior sd: a range of 40 over the central 99.8 % of the prior
-PLACES = {"cheap": -2.0, "dear": 2.0}
+PLACES = {"cheap": -2.0, "expensive": 2.0}
 RANGES = (6, 10, 100, 1000)
 
 
@@ -87,7 +87,7 @@ def text(record: Record) -> str:
         f" {record['seeds']} seeds. Error: root mean square of the posterior mean's error, in posterior sd.",
         table(["observation", "weights", "MMD²", "error of the mean", "effective runs near x"], body),
         "Effective draws per draw over the whole prior, without a run (log-uniform cost). The limits are what many"
-        f" draws come to; among {n:,} the draws with the largest weights are seldom met, so that the paper's ESS looks"
+        f" draws come to; among {n:,} the draws with the largest weights are rarely met, so that the paper's ESS looks"
         " better than it is:",
         table(["cost range", "ESS/n paper, limit", "balance, limit", "ratio per cost, limit", f"among {n:,}"], free),
     ])  # fmt: skip

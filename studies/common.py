@@ -11,6 +11,7 @@ import argparse
 import datetime
 import fcntl
 import json
+import math
 import os
 import subprocess
 import threading
@@ -339,8 +340,23 @@ def paired(after: Any, before: Any, digits: int = 3) -> str:
     return f"{change.mean():+.{digits}f}{error}" if len(change) else "–"
 
 
-def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
-    """A Markdown table, padded so that it reads well on a screen too."""
+WIDEST_TABLE = 7  # columns: more do not fit on a page
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]], *, keys: int = 1) -> str:
+    """Write a Markdown table; one that is too wide becomes several, each with the first `keys` columns."""
+    if len(head) <= WIDEST_TABLE:
+        return _narrow_table(head, body)
+    parts = math.ceil((len(head) - keys) / (WIDEST_TABLE - keys))
+    width = math.ceil((len(head) - keys) / parts)
+    return "\n\n".join(
+        _narrow_table([*head[:keys], *head[i : i + width]], [[*line[:keys], *line[i : i + width]] for line in body])
+        for i in range(keys, len(head), width)
+    )
+
+
+def _narrow_table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Write a Markdown table, padded so that it reads well on a screen too."""
     lines = [list(head), *(list(map(str, line)) for line in body)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     padded = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)) + " |" for line in lines]

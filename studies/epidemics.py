@@ -1,9 +1,9 @@
 """What the studies of the SIR models share: costs, observation, reference posterior, and how a posterior is judged.
 
 Cost is the count of operations plus a start-up, the same on every machine. Start-up: homogeneous SIR such that the
-dearest run costs about 28 times the cheapest on average, the paper's own range; temporal SIR 40 events, chosen (what
-others would save: `studies/products.py`; what the clock says of plain Python: `studies/seconds.py`); Bernoulli SIR
-none, since its graph is a start-up of its own.
+most expensive run costs about 28 times the cheapest on average, the paper's own range; temporal SIR 40 events, chosen
+(what others would save: `studies/products.py`; what the clock says of plain Python: `studies/seconds.py`); Bernoulli
+SIR none, since its graph is a start-up of its own.
 """
 
 from __future__ import annotations

@@ -102,10 +102,10 @@ def text(record: Record) -> str:
     scales = [[f"{t:.0f}", f"{m:.2f}", f"{m / np.sqrt(2):.2f}", f"{p:.2f}"]
               for t, m, p in zip(TRUTHS, medians, PAPER_SCALE, strict=True)]  # fmt: skip
     return "\n\n".join([
-        f"Gamma at θ = 250 (cheap), 500 and 750 (dear), {record['seeds']} runs, ABC n = {first['n_abc']:,}, NPE n ="
-        f" {first['n_npe']:,}. The paper reports its mixture at {PAPER_SAVED['paper mixture']} saved, better accuracy"
-        " with k in the cheap region and worse in the dear one; its text says that k = 2 takes less than half the time"
-        f" of the prior, its Table 1 (cost ratio {PAPER[2][2]:g}) says {100 / PAPER[2][2]:.0f}%.",
+        f"Gamma at θ = 250 (cheap), 500 and 750 (expensive), {record['seeds']} runs, ABC n = {first['n_abc']:,}, NPE"
+        f" n = {first['n_npe']:,}. The paper reports its mixture at {PAPER_SAVED['paper mixture']} saved, better"
+        " accuracy with k in the cheap region and worse in the expensive one; its text says that k = 2 takes less than"
+        f" half the time of the prior, its Table 1 (cost ratio {PAPER[2][2]:g}) says {100 / PAPER[2][2]:.0f}%.",
         table(head, body),
         _cheap_claim(record),
         table(["proposal", *(f"effective {t:.0f}" for t in TRUTHS), *(f"ABC sd, in true sd {t:.0f}" for t in TRUTHS)],
@@ -117,7 +117,7 @@ def text(record: Record) -> str:
 
 
 def _cheap_claim(record: Record) -> str:
-    """Does MMD² fall with k where runs are cheap, and rise where they are dear? k = 2, 3 against k = 0, same seeds."""
+    """Does MMD² fall with k where runs are cheap, and rise where they are expensive? k = 2, 3 against 0, same seeds."""
 
     def change(name: str, truth: float, k: int) -> str:
         before, after = (column(pick(record, arm=arm, truth=truth), name) for arm in ("k=0", f"k={k}"))
@@ -129,8 +129,8 @@ def _cheap_claim(record: Record) -> str:
         "ε = 0.05 is here a share of the prior's spread of the statistic, the same for all proposals. The published"
         ' code takes it of the spread among the proposal\'s own runs ("own ε", last column: of the first statistic),'
         " which narrows with k: its ABC accepts less and is more exact where runs are many (θ = 250), for a reason that"
-        " has nothing to do with where runs fall, and left with few where they are dear. With one ε no gain of accuracy"
-        " with k is seen at θ = 250, beyond the error of five runs; ABC at this ε is many times wider than the"
+        " has nothing to do with where runs fall, and left with few where they are expensive. With one ε no gain of"
+        " accuracy with k is seen at θ = 250, beyond the error of five runs; ABC at this ε is many times wider than the"
         " posterior (below). Change of MMD² from k = 0, same seeds, mean ± se; negative is better:\n\n"
         + table(["method", *(f"θ = {t}, k = {k}" for t in (250, 750) for k in (2, 3))], body)
     )

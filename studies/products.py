@@ -226,7 +226,9 @@ def _products(record: Record) -> str:
         fits = [column(pick(record, model=name, kind="fitted", k=k), "product") for k in POWERS]
         body.append(["", "fitted to 200 runs", *(mean_sd(v) for v in fits)])
     pilots = len(pick(record, model="TemporalSIR", kind="fitted", k=1))
-    return f"CG×ESS, {pilots} pilots of 200 runs.\n\n" + table(["model", "", *(f"k = {k:g}" for k in POWERS)], body)
+    return f"CG×ESS, {pilots} pilots of 200 runs.\n\n" + table(
+        ["model", "", *(f"k = {k:g}" for k in POWERS)], body, keys=2
+    )
 
 
 def _faults(record: Record) -> str:
@@ -254,7 +256,7 @@ def _faults(record: Record) -> str:
         " acceptance g_min/g is cut at 1 because g_min was read at a corner that is not the cheapest prediction, draws"
         " below the floor are too many while weights stay as they were, and the identity breaks. With one number, the"
         " floor, set from k = 1:\n\n"
-        + table(["model", "", *(f"k = {k:g}" for k in POWERS)], body)
+        + table(["model", "", *(f"k = {k:g}" for k in POWERS)], body, keys=2)
         + "\n\n"
         + "\n\n".join(notes)
         + f"\n\nUp to k = 1 the floor comes within {_gap(record, low=True):.2f} of these rows, above it misses by up to"

@@ -178,12 +178,12 @@ def text(record: Record) -> str:
     return "\n\n".join([
         f"Radio, n = {rows[0]['n']:,}{_asked(rows[0]['n'])}, {len({v['seed'] for v in rows})} seed(s). Posterior mean"
         " ± sd of each parameter on the scale of its prior (0 to 1).",
-        table(head, [*body, truth]),
+        table(head, [*body, truth], keys=2),
         f"The prior's runs took {_seconds(record, 'prior'):.0f} CPU s here (the paper: 15.6 h for 10,000), those of"
         f" k = 2 {_seconds(record, 'k=2'):.0f} and of the mixture {_seconds(record, 'mixture'):.0f}.",
         f"Two workers against one: {pair['speed_up']:.2f} times as fast ({pair['n']} runs, {pair['wall_1']:.1f} s and"
-        f" {pair['wall_2']:.1f} s), {'the very same table' if pair['same_table'] else 'ANOTHER TABLE'}; {_load(pair)}."
-        " Fifty workers, simulated, makespan over ideal:",
+        f" {pair['wall_2']:.1f} s), {'exactly the same table' if pair['same_table'] else 'ANOTHER TABLE'};"
+        f" {_load(pair)}. Fifty workers, simulated, makespan over ideal:",
         table(["runs from", "plan order", "longest first", "elapsed saved against the prior", "paper, 50 cores"],
               [[arm, *(f"{spans[arm, o]['makespan']:.4f}" for o in ("plan order", "longest first")),
                 f"{1 - spans[arm, 'longest first']['elapsed'] / spans['prior', 'longest first']['elapsed']:.0%}",

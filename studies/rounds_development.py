@@ -1,9 +1,10 @@
-"""Development problems of the rounds study: settings may be chosen on these four, and on nothing else.
+"""Development problems of the rounds study: settings may be chosen on these five, and on nothing else.
 
 Narrow means that the posterior's volume is below 1e-3 of the prior's at all three places.
 
     lotka_volterra   4 log-rates, 20 outputs: narrow
     slcp             5 parameters, 8 outputs, four modes: 6e-4 to 1e-2 of the prior, so narrow at one place only
+    gaussian_8       8 parameters, 8 outputs: narrow, and linear, so that runs far from x_o teach as much as near ones
     gaussian_2       2 parameters, 2 outputs: wide
     counts           3 parameters, 6 counts: wide
 """
@@ -94,6 +95,12 @@ def gaussian_2() -> Problem:
     """Two parameters, mixed; the posterior is about 0.4 of the prior in each."""
     design = np.array([[1.0, 0.4], [-0.3, 1.0]])
     return linear_gaussian("gaussian_2", design, np.array([0.5, 0.4]), np.array([1.0, 0.5]), narrow=False)
+
+
+def gaussian_8() -> Problem:
+    """Eight parameters, each seen with a part of the next; the posterior is 0.2 to 0.4 of the prior in each."""
+    design = np.eye(8) + 0.5 * np.eye(8, k=1)
+    return linear_gaussian("gaussian_8", design, np.linspace(0.2, 0.4, 8), np.linspace(0.6, 0.0, 8), narrow=True)
 
 
 def counts() -> Problem:

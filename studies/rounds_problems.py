@@ -23,8 +23,8 @@ from rounds_truth import relative_volume
 
 from thrifty.types import Array
 
-DEVELOPMENT = {f.__name__: f for f in (development.lotka_volterra, development.slcp, development.gaussian_2,
-                                       development.counts)}  # fmt: skip
+DEVELOPMENT = {f.__name__: f for f in (development.lotka_volterra, development.slcp, development.gaussian_8,
+                                       development.gaussian_2, development.counts)}  # fmt: skip
 TEST = {f.__name__: f for f in (test_half.epidemic_ode, test_half.gaussian_10, test_half.poisson_regression,
                                 test_half.two_moons, test_half.squares, test_half.waiting, test_half.shares,
                                 test_half.useless)}  # fmt: skip
@@ -56,7 +56,7 @@ def reference(name: str, place: str) -> Array:
 
 
 def draw_reference(name: str, place: str, seed: int, n: int) -> Array:
-    """Draws (n, p) of the exact posterior, anew."""
+    """Draws (n, p) of the exact posterior, new in each call."""
     made = problem(name)
     rng = np.random.default_rng([seed, list(PLACES).index(place)])
     if made.closed_form:

@@ -91,7 +91,7 @@ def text(record: Record) -> str:
         f"The SIR models as plain Python loops, {record['seeds']} pilots of {PILOT} timed runs (mean, sd). Cost is in"
         " CPU seconds, learned from the clock and saved by the clock; nothing is added for a start-up. The pilot is"
         " not counted, as in the paper. Range: 99 % over 1 % quantile of the predicted cost. The mixture has balance"
-        " weights.\n\n" + table(head, body) + _flat(record)
+        " weights.\n\n" + table(head, body, keys=2) + _flat(record)
     )
 
 

@@ -32,7 +32,7 @@ PAPER_TEXT = (0.002, 0.02)  # section 4.1: c(100) and c(1000), in seconds
 
 
 def paper_range() -> float:
-    """Ratio of dearest to cheapest run behind the paper's gain of 1.25 at k = 1."""
+    """Ratio of most expensive to cheapest run behind the paper's gain of 1.25 at k = 1."""
     return brentq(lambda r: gain(1, r, 1) - PAPER[1][1], 1.1, 50)
 
 

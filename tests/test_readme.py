@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
+from page_outputs import is_stale, read_blocks, tidy
 
 ROOT = Path(__file__).parents[1]
 
@@ -14,11 +18,12 @@ ROOT = Path(__file__).parents[1]
 def test_the_ten_lines_run(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
     text = (ROOT / "README.md").read_text()
-    code = re.search(r"```python\n(.*?)```", text, re.S).group(1)
+    (block,) = read_blocks(text)
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "ten_lines"}
-    exec(compile(code, "README.md", "exec"), scope)
+    exec(compile(block.code, "README.md", "exec"), scope)
     printed = capsys.readouterr().out
+    assert not is_stale(block.output, tidy(printed)), "run python tools/page_outputs.py README.md"
     assert "self-test weighted draws reproduce the prior" in printed
     assert scope["campaign"].status().state == "complete"
     draws = scope["posterior"].sample(2000, x_o=[0.2, 0.5], seed=0)

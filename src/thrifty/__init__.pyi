@@ -26,6 +26,7 @@ from thrifty.costs import (
     fit_cost as fit_cost,
     load_cost as load_cost,
 )
+from thrifty.costs.split_budget import split_budget as split_budget
 from thrifty.diagnostics import diagnose as diagnose
 from thrifty.errors import ThriftyError as ThriftyError, ThriftyWarning as ThriftyWarning
 from thrifty.inference.abc import ABC as ABC
@@ -53,7 +54,6 @@ from thrifty.inference.neural.spike_and_slab import SpikeAndSlab as SpikeAndSlab
 from thrifty.inference.neural.training_settings import Training as Training
 from thrifty.inference.saving import load_posterior as load_posterior
 from thrifty.inference.scoring_rule import ScoringRule as ScoringRule
-from thrifty.inference.split_budget import split_budget as split_budget
 from thrifty.inference.synthetic_likelihood import SyntheticLikelihood as SyntheticLikelihood
 from thrifty.inference.weighted_posterior import WeightedPosterior as WeightedPosterior
 from thrifty.penalties import (

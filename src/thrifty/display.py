@@ -26,6 +26,7 @@ class Card:
         rows: Its cells, one tuple a row.
         notes: Sentences below it.
         bold: Row to emphasise, or None.
+        parts: More tables, below the first.
 
     Example:
         >>> print(Card("two runs", (("cost", "3 s"),), ("name", "value"), (("beta", "0.5"), ("gamma", "12"))))
@@ -42,12 +43,14 @@ class Card:
     rows: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
     bold: int | None = None
+    parts: Sequence[Card] = ()
 
     def __str__(self) -> str:
         width = max((len(label) for label, _ in self.facts), default=0)
         lines = [f"  {label:<{width}}  {_shorten(text)}" for label, text in self.facts]
         if self.rows:
             lines += [f"  {line}" for line in align_columns(self.header, self._shown()).splitlines()]
+        lines += [f"  {line}" for part in self.parts for line in str(part).splitlines()]
         return "\n".join([self.title, *lines, *(f"  {note}" for note in self._all_notes())])
 
     def to_html(self) -> str:
@@ -57,6 +60,7 @@ class Card:
             _write_paragraph(self.title),
             write_table((), facts) if facts else "",
             write_table(self.header, self._shown(), bold=self.bold) if self.rows else "",
+            *(part.to_html() for part in self.parts),
             *(_write_paragraph(note) for note in self._all_notes()),
         ]
         return f"<div>{''.join(pieces)}</div>"

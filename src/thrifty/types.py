@@ -1,6 +1,6 @@
 """Arrays, what a simulator returns, and what users bring: any object with the methods of a protocol will do.
 
-The module stands below every other one except `errors`.
+The module stands below every other one except `errors` and `named`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
+from thrifty.named import read_parameters
 
 Array = npt.NDArray[np.float64]
 Status = Literal["ok", "invalid", "bad-cost", "error", "crashed", "timeout", "pending"]
@@ -20,13 +21,19 @@ STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost", "error", "crashed",
 CHARGED_STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost")  # without a possible cost, charged as predicted
 
 
-def as_rows(values: npt.ArrayLike, name: str = "theta", dim: int | None = None) -> Array:
+def as_rows(values: Any, name: str = "theta", dim: int | None = None, names: Sequence[str] = ()) -> Array:
     """Read values as a float table (n, p); a vector is one column, or one row of `dim` > 1.
+
+    With `names` of the columns, a dictionary, DataFrame or Series is read by name, in any order.
 
     Example:
         >>> as_rows([1, 2, 3]).shape, as_rows([1, 2, 3], dim=3).shape
         ((3, 1), (1, 3))
+        >>> as_rows({"gamma": 0.1, "beta": 0.5}, names=("beta", "gamma")).tolist()
+        [[0.5, 0.1]]
     """
+    if names:
+        values = read_parameters(values, names)
     try:
         table = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -14,7 +14,7 @@ import thrifty
 SOURCE = Path(thrifty.__file__).parent
 _PUBLIC: dict[str, str] = thrifty._MODULE_OF
 
-_BASE = {"types", "errors"}
+_BASE = {"types", "errors", "named", "durations"}
 _MATHS = _BASE | {"display", "weights", "penalties", "priors", "costs"}
 _DRAWS = _MATHS | {"tables", "proposals"}
 _FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
@@ -25,7 +25,9 @@ ARROW: dict[str, set[str]] = {
     "version": set(),
     "errors": set(),
     "display": set(),
-    "types": {"errors"},
+    "named": {"errors"},
+    "durations": {"errors"},
+    "types": {"errors", "named"},
     "weights": _BASE,
     "closed_form": _BASE,
     "penalties": _BASE,

@@ -9,7 +9,7 @@ import thrifty as th
 from thrifty import diagnostics
 from thrifty.diagnostics import pace
 from thrifty.diagnostics.pace import Pace
-from thrifty.errors import DataError, InferenceError
+from thrifty.errors import ConfigError, InferenceError
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_progress_is_shown_with_an_estimate(world, rng, capsys):
     assert not capsys.readouterr().err  # no terminal, no bar
 
 
-@pytest.mark.parametrize("limit", [0, -1.0, "60"])
+@pytest.mark.parametrize("limit", [0, -1.0, "60", "60 cpu-s"])
 def test_bad_time_limits(world, rng, limit):
-    with pytest.raises(DataError, match="time_limit must be"):
+    with pytest.raises(ConfigError, match=r"time_limit .* is not a time above 0"):
         th.diagnose(world.Exact(), world.pool(200, rng), [0.5, 0.2], time_limit=limit)
 
 

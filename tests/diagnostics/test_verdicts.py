@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import thrifty as th
 from thrifty import diagnostics
 from thrifty.diagnostics.diagnosis import QUESTIONS
 from thrifty.diagnostics.local_ess import measure_relative_support
 from thrifty.diagnostics.misspecification import _neighbour_distances, _whiten
+from thrifty.diagnostics.sbc import compute_proposal_ranks
 from thrifty.diagnostics.verdict import VERDICTS, judge_among
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "verdicts.py"
@@ -23,8 +27,6 @@ def bench():
     """The benchmark behind the table of the documentation."""
     spec = importlib.util.spec_from_file_location("verdicts", SCRIPT)
     module = importlib.util.module_from_spec(spec)
-    import sys
-
     sys.modules["verdicts"] = module
     spec.loader.exec_module(module)
     return module
@@ -144,23 +146,53 @@ def test_a_wrong_cost_model_is_its_own_question(world, rng):
     assert diagnosis.reasons[0].startswith("Were costs as predicted? with care")
 
 
-def test_weights_are_evened_out_by_what_x_predicts_of_them(bench, seed, monkeypatch):
-    """About 110 effective of 300 cost-aware runs: more half-blind posteriors are found, and no more exact ones."""
-    import sys
+def share_found(bench, seed, seen):
+    """Share of 40 small p-values of `data_use` on 300 cost-aware runs that count as about 110."""
+    p_values = []
+    for i in range(40):
+        runs = bench.simulate(300, 1, 1.0, np.random.default_rng(seed + i))
+        p_values.append(diagnostics.data_use(bench.Exact(1, seen=seen), runs, pairs=300, seed=i).p_value)
+    return np.mean(np.array(p_values) < (0.05 if seen == 1.0 else 1e-3))
 
-    module = sys.modules["thrifty.diagnostics.data_use"]  # the package has a function of this name
 
-    def measure(seen):
-        p_values = []
-        for i in range(40):
-            runs = bench.simulate(300, 1, 1.0, np.random.default_rng(seed + i))
-            p_values.append(diagnostics.data_use(bench.Exact(1, seen=seen), runs, pairs=300, seed=i).p_value)
-        return np.mean(np.array(p_values) < (0.05 if seen == 1.0 else 1e-3))
+MAX_FALSE_SHARE = 0.05 + 5 * np.sqrt(0.05 * 0.95 / 40)
 
-    evened, size = measure(0.5), measure(1.0)
-    assert size <= 0.05 + 5 * np.sqrt(0.05 * 0.95 / 40)
-    monkeypatch.setattr(module, "_even_out", lambda replicates: replicates)  # the mutant
-    assert evened > measure(0.5) + 0.1
+
+def test_ranks_under_the_proposal_find_more_than_weighted_runs(bench, seed, monkeypatch):
+    found, size = share_found(bench, seed, 0.5), share_found(bench, seed, 1.0)
+    assert found >= 0.95 and size <= MAX_FALSE_SHARE
+    _forget_weights_of_draws(monkeypatch)
+    weighted, size = share_found(bench, seed, 0.5), share_found(bench, seed, 1.0)
+    assert weighted < found - 0.1 and size <= MAX_FALSE_SHARE
+    monkeypatch.setattr(DATA_USE, "_even_out", lambda replicates: replicates)  # without what x predicts of the weights
+    assert share_found(bench, seed, 0.5) < weighted - 0.1
+
+
+DATA_USE = sys.modules["thrifty.diagnostics.data_use"]  # the package has a function of this name
+
+
+def _forget_weights_of_draws(monkeypatch):
+    monkeypatch.setattr(DATA_USE, "compute_proposal_ranks", lambda replicates, rng: None)
+
+
+@pytest.mark.parametrize("pairs", [3000, 500], ids=["all", "chosen by weight"])
+def test_ranks_under_the_proposal_are_uniform_whatever_the_number_of_draws(bench, rng, pairs):
+    """Exactly, with ten draws and weights that vary by far more than e, also given x; three mutants are not."""
+    runs = bench.simulate(3000, 2, 1.5, rng)
+    found = diagnostics.replicate(bench.Exact(2), runs, pairs=pairs, draws=10, density=False, seed=1)
+    assert np.ptp(found.log_weights) > 1.5
+
+    def measure(replicates):
+        ranks = compute_proposal_ranks(replicates, np.random.default_rng(0))
+        assert ranks is not None
+        tied = np.corrcoef(ranks[:, 0], replicates.x[:, 0])[0, 1] * np.sqrt(len(ranks))
+        return stats.kstest(ranks[:, 0], "uniform").pvalue, abs(tied)
+
+    p_value, tied = measure(found)
+    assert p_value > 1e-3 and tied < 5
+    assert measure(replace(found, draw_log_weights=0 * found.draw_log_weights))[0] < 1e-3  # draws count the same
+    assert measure(replace(found, draw_log_weights=-found.draw_log_weights, log_weights=-found.log_weights))[0] < 1e-3
+    assert measure(replace(found, log_weights=found.log_weights + 9))[0] < 1e-3  # without its own share
 
 
 def flags(dim, n, repeats, seed, *, gap=0.0, mutant=False):

@@ -10,8 +10,8 @@ import pytest
 
 import thrifty as th
 from thrifty.errors import InferenceError
-from thrifty.inference.abc import Tolerance
 from thrifty.inference.adjustment import adjust_parameters
+from thrifty.inference.tolerance import Tolerance
 from thrifty.inference.transforms import BoxTransform
 
 pytestmark = pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")

@@ -23,12 +23,18 @@ FRAME = """<!doctype html><iframe src="measured.html" style="width:{width}px; he
 pytestmark = pytest.mark.skipif(BROWSER is None, reason=f"no browser found (looked for {', '.join(BROWSERS)})")
 
 
-def browse(page: Path, home: Path, *flags: str, width: int = 1100) -> tuple[str, str]:
+def browse(page: Path | str, home: Path, *flags: str, width: int = 1100) -> tuple[str, str]:
     """Open a page in a profile of its own; what was written to stdout and stderr."""
     home.mkdir(exist_ok=True)
     assert BROWSER is not None
     command = [BROWSER, *FLAGS, f"--user-data-dir={home / 'profile'}", f"--window-size={width},1600", *flags]
-    done = subprocess.run([*command, page.as_uri()], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [*command, page if isinstance(page, str) else page.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 

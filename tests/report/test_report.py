@@ -14,7 +14,7 @@ from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
 from thrifty.report.gather import Stamps, gather
 from thrifty.report.headline import make_headline
-from thrifty.report.results import Result, read_results
+from thrifty.report.results import Result
 from thrifty.report.run_sections import count_running
 from thrifty.tables.simulations import table_hash
 
@@ -174,13 +174,6 @@ def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
     assert {f.label: f.value for f in card.figures}["calibration"] == "p = 0.3"
 
 
-def test_live_reports_load_themselves_again(stages, tmp_path):
-    page = write(tmp_path / "live.html", stages["empty"], live=True).read_text(encoding="utf-8")
-    assert '<meta http-equiv="refresh" content="30">' in page and "<strong>Running.</strong>" in page
-    quick = write(tmp_path / "live.html", stages["empty"], live=True, refresh=5.0).read_text(encoding="utf-8")
-    assert 'content="5"' in quick and "every 5 seconds" in quick
-
-
 def test_a_finished_report_does_not(pages):
     text = pages["half"].read_text(encoding="utf-8")
     assert "refresh" not in text and "Running." not in text
@@ -220,19 +213,6 @@ def test_a_damaged_result_does_not_hide_the_campaign(stages, tmp_path):
     (folder / "infer" / "abc" / "samples.npz").write_bytes(b"spoilt")
     text = write(tmp_path / "r.html", folder).read_text(encoding="utf-8")
     assert "is damaged" in text and "What a run costs" in text
-
-
-def test_the_last_of_several_results_is_shown(stages, tmp_path):
-    import shutil
-
-    folder = tmp_path / "toy"
-    shutil.copytree(stages["inferred"], folder)
-    keep_result(folder, name="second", method="ABC, again")
-    assert len(read_results(folder)) == 2
-    from thrifty.report.inference_sections import posterior_section
-
-    section = posterior_section(gather(folder), read_results(folder), None)
-    assert section.tables[1].rows[-1][0] == "second"
 
 
 def test_busy_workers_sum_to_the_work(rng):

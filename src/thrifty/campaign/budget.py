@@ -5,25 +5,18 @@ How a campaign stops at its budget without bias is in `thrifty.runner.gates`.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from thrifty.durations import SECONDS_PER_UNIT, split_amount
 from thrifty.errors import ConfigError
 from thrifty.runner.progress import format_amount as shown
 from thrifty.runner.task import Outcome
 from thrifty.types import CHARGED_STATUSES
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]
-_SECONDS = {
-    **dict.fromkeys(("s", "sec", "second", "seconds"), 1.0),
-    **dict.fromkeys(("min", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("d", "day", "days"), 86400.0),
-}
-_TEXT = re.compile(r"\s*([-+0-9.eE]+|\S*?)\s*([A-Za-z€$][\w€$-]*)?\s*")
 _EXAMPLES = 'examples: "2 cpu-h", "40 min", "200 eur" with price="0.05 eur/cpu-h"'
 
 
@@ -115,26 +108,13 @@ class Budget:
         return value * self.per_unit
 
 
-def seconds(text: str | float, label: str = "deadline") -> float:
-    """Wall seconds from a number or a text such as "40 min"."""
-    if isinstance(text, int | float) and not isinstance(text, bool):
-        amount, word = float(text), "s"
-    else:
-        amount, word = _split(text, label)
-    of, factor = _time_unit(word)
-    if factor is None or of == "cpu" or not amount > 0:
-        raise ConfigError(f"{label} {text!r} is not a time", code="bad-amount", fix='examples: "40 min", "12 h"')
-    return amount * factor
-
-
 def _split(text: object, label: str) -> tuple[float, str]:
-    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
-    try:
-        return float(match[1]), match[2] or ""  # type: ignore[index]
-    except (TypeError, ValueError):
-        raise ConfigError(f"{label} {text!r} is not an amount with a unit", code="bad-amount", fix=_EXAMPLES) from None
+    found = split_amount(text)
+    if found is None:
+        raise ConfigError(f"{label} {text!r} is not an amount with a unit", code="bad-amount", fix=_EXAMPLES)
+    return found
 
 
 def _time_unit(word: str) -> tuple[Of, float | None]:
     cpu = word.lower().startswith("cpu-")
-    return ("cpu" if cpu else "elapsed"), _SECONDS.get(word.lower().removeprefix("cpu-"))
+    return ("cpu" if cpu else "elapsed"), SECONDS_PER_UNIT.get(word.lower().removeprefix("cpu-"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.block_draws import redraw
-from thrifty.campaign.budget import Price, seconds
+from thrifty.campaign.budget import Price
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
@@ -30,12 +30,14 @@ from thrifty.campaign.status import Status
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import MAX_FAILED_MASS, to_simulations
 from thrifty.display import Card, Displayed
+from thrifty.durations import Duration, read_seconds
 from thrifty.errors import CampaignError, ConfigError, DamagedStoreError
 from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.progress import ProgressMode
-from thrifty.runner.simulator import bind_names, call_style, get_name
+from thrifty.runner.signatures import get_name, read_signature
+from thrifty.runner.simulator import bind_names
 from thrifty.runner.task import CostKind, Engine
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
@@ -97,7 +99,7 @@ class Campaign(Displayed):
         self.folder, self.accept_changed = Path(folder), accept_changed
         self.prior = as_prior(prior)
         self.simulator = bind_names(simulator, self.prior.names)
-        call_style(self.simulator)
+        read_signature(self.simulator, self.prior.names)
         check_settings(cost=cost, m=m, seed=seed)
         check_prior(self.prior)
         self.price = Price.read(price) if price is not None else None
@@ -158,7 +160,7 @@ class Campaign(Displayed):
         *,
         workers: int = 2,
         engine: Engine | None = None,
-        time_limit: float | None = None,
+        time_limit: Duration | None = None,
         on_timeout: str | None = None,
         progress: ProgressMode = "auto",
     ) -> Status:
@@ -257,9 +259,9 @@ class Campaign(Displayed):
         *,
         workers: int = 2,
         engine: Engine | None = None,
-        time_limit: float | None = None,
+        time_limit: Duration | None = None,
         on_timeout: str | None = None,
-        deadline: str | float | None = None,
+        deadline: Duration | None = None,
         progress: ProgressMode = "auto",
     ) -> Status:
         """Run what is planned and not yet done, until it is done or the budget is used.
@@ -267,14 +269,14 @@ class Campaign(Displayed):
         Args:
             workers: Local worker processes.
             engine: `th.Dask(...)`, `th.Futures(...)`, `th.Processes(n)` or `th.Inline()` instead.
-            time_limit: Wall seconds per run; needs `on_timeout`.
+            time_limit: Wall time per run, seconds or "10 s"; needs `on_timeout`.
             on_timeout: "lazy", "extend", "restrict", "weight" or "stop".
             deadline: Hard wall-time limit of this call ("40 min"): nothing starts that would probably not end
                 in time, and what still runs then is ended and stays pending.
             progress: "auto", "bar", "plain", "json" or "quiet".
         """
         limit = make_time_limit(time_limit, on_timeout)
-        until = None if deadline is None else seconds(deadline)
+        until = None if deadline is None else read_seconds(deadline, "deadline")
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)

@@ -24,7 +24,7 @@ class KeptRound:
     Attributes:
         blocks: Numbers of its committed blocks.
         n: Its draws.
-        kind: Kind of its proposal: "prior", "kernel" or "truncated".
+        kind: Kind of its proposal: "prior", "kernel", "truncated" or "cost_aware".
         volume: Share of the prior that the posterior takes after it; NaN before it was judged.
         moved: How far the posterior moved in it, in its standard deviations; NaN in the first and before it was judged.
         seconds: Wall seconds of training and drawing; NaN before it was judged.

@@ -140,10 +140,14 @@ class Quote(Displayed):
     def facts(self) -> list[tuple[str, str]]:
         """What the quote rests on: (label, sentence) of pilot, cost model and self-test."""
         p, unit = self.pilot, self.unit
-        spread = f", each {_figure(p.low, unit)} to {_figure(p.high, unit)} ({p.high / p.low:,.0f}x)" if p.low else ""
+        spread = (
+            f", each {format_amount(p.low, unit)} to {format_amount(p.high, unit)} ({p.high / p.low:,.0f}x)"
+            if p.low
+            else ""
+        )
         plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
         return [
-            ("pilot", f"{p.n} runs, {p.failed} failed, {_figure(p.spent, unit)} in all{spread}"),
+            ("pilot", f"{p.n} runs, {p.failed} failed, {format_amount(p.spent, unit)} in all{spread}"),
             ("cost", str(self.cost)),
             ("self-test", f"weighted draws reproduce the prior: {plain}"),
         ]
@@ -165,9 +169,9 @@ class Quote(Displayed):
         header += ["price"] if self.price else []
         body = []
         for row in self.table:
-            cells = [row.label, _figure(row.cost, self.unit), _percent(row.saved), _percent(row.ess_fraction)]
-            cells += [_figure(row.cost_per_effective, self.unit), f"{self.runs(row):,}"]
-            cells += [_figure(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
+            cells = [row.label, format_amount(row.cost, self.unit), _percent(row.saved), _percent(row.ess_fraction)]
+            cells += [format_amount(row.cost_per_effective, self.unit), f"{self.runs(row):,}"]
+            cells += [format_amount(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
             cells += [f"{self.money_of(row):,.2f} {self.money}"] if self.price else []
             body.append([*cells, self._remark(row)])
         return [*header, ""], body
@@ -208,7 +212,7 @@ class Quote(Displayed):
     def total_text(self) -> str:
         """Say what the chosen row takes in all, and what the budget pays for."""
         row, runs = self.chosen, self.runs(self.chosen)
-        total, plain = _figure(runs * row.cost, self.unit), _figure(runs * self.table.prior_cost, self.unit)
+        total, plain = format_amount(runs * row.cost, self.unit), format_amount(runs * self.table.prior_cost, self.unit)
         budget = ""
         if self.budget is not None:
             enough = f"pays for {runs:,} of {self.n:,} runs" if self.limited else "is enough"
@@ -303,18 +307,6 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
     spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
-
-
-def _figure(value: float, unit: str) -> str:
-    """Write a cost: times as minutes or hours, counts with three figures and thousands.
-
-    Example:
-        >>> _figure(776_543.2, "events"), _figure(0.0312, "eur"), _figure(5400, "s")
-        ('777,000 events', '0.0312 eur', '1.5 h')
-    """
-    if unit == "s" or not math.isfinite(value) or abs(value) < 1000:
-        return format_amount(value, unit)
-    return f"{float(f'{value:.3g}'):,.0f} {unit}"
 
 
 def _percent(value: float) -> str:

@@ -35,6 +35,7 @@ class CampaignSettings:
         simulator: Its fingerprint.
         reported_unit: Unit of reported costs, or "".
         shape: Of one output, once the pilot is done.
+        x_names: Names of the numbers in one output, once a run has brought them.
         pilots: Pilot runs that were asked for.
         budget: The budget in force, as the user wrote it.
         target: (part, n): with a budget, the number of runs asked for as well.
@@ -56,6 +57,7 @@ class CampaignSettings:
     simulator: dict[str, str]
     reported_unit: str = ""
     shape: tuple[int, ...] | None = None
+    x_names: tuple[str, ...] = ()
     pilots: int = 0
     budget: str | None = None
     target: tuple[int, int] | None = None
@@ -81,6 +83,7 @@ class CampaignSettings:
             reported_unit=stored.get("unit") or "",
             shape=None if shape is None else tuple(shape),
             target=None if target is None else (target[0], target[1]),
+            x_names=tuple(stored.get("x_names", ())),
             notes=tuple(stored.get("notes", ())),
             budget=stored.get("budget"),
             cost_model=stored.get("cost_model"),
@@ -119,6 +122,10 @@ class CampaignSettings:
     def dim(self) -> int:
         """Number of parameters."""
         return len(self.prior["names"])
+
+    def fit_x_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
+        """Return the names of the outputs where they fit outputs of this shape, (m, *event) with realisations."""
+        return self.x_names if len(self.x_names) == int(np.prod(shape)) // self.m else ()
 
     def read_budget(self, text: str | None) -> Budget | None:
         """Parse a budget in the units of this campaign."""

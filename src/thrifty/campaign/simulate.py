@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from thrifty.campaign.settings import check_settings
 from thrifty.campaign.weighting import MAX_FAILED_MASS, limit_log_factor
+from thrifty.durations import Duration
 from thrifty.errors import CampaignError, warn
 from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
@@ -18,7 +19,8 @@ from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.simulator import bind_names, call_style
+from thrifty.runner.signatures import read_signature
+from thrifty.runner.simulator import bind_names
 from thrifty.runner.snapshot import Snapshot, Totals
 from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit, make_time_limit
@@ -62,7 +64,7 @@ def simulate(
     *,
     workers: int = 2,
     seed: int = 0,
-    time_limit: float | None = None,
+    time_limit: Duration | None = None,
     on_timeout: str | None = None,
     engine: Engine | None = None,
     cost: CostKind = "cpu",
@@ -80,7 +82,7 @@ def simulate(
         draws: `Draws` with weights, or parameters (n, p).
         workers: Local worker processes; two, since every laptop has as many cores.
         seed: Seed of all noise.
-        time_limit: Wall seconds per run; needs `on_timeout`.
+        time_limit: Wall time per run, seconds or "10 s"; needs `on_timeout`.
         on_timeout: "lazy", "extend", "restrict", "weight" or "stop"; see `thrifty.runner.time_limits`.
         engine: `th.Inline()`, `th.Processes(n)`, `th.Dask(...)` or `th.Futures(...)` instead of `workers`.
         cost: What `Simulations.cost` holds: CPU seconds, wall seconds, or, asked for by "reported", the cost of
@@ -94,11 +96,11 @@ def simulate(
         >>> sims.status.tolist(), sims.x.shape
         (['ok', 'ok'], (2, 1))
     """
-    draws = draws if isinstance(draws, Draws) else Draws(theta=np.asarray(draws, dtype=np.float64))
+    draws = draws if isinstance(draws, Draws) else Draws(theta=draws)  # pyright: ignore[reportArgumentType]
     limit = make_time_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
     simulator = bind_names(simulator, draws.names)
-    call_style(simulator)  # refuses a wrong signature before anything starts
+    read_signature(simulator, draws.names)  # refuses a wrong one before anything starts
     engine = engine if engine is not None else Processes(workers)
     schedule = Schedule(np.arange(len(draws)), draws.theta, limit=limit, seed=seed)
     memory = Memory()
@@ -110,7 +112,7 @@ def simulate(
     with Interrupts() as interrupts, watch_progress(progress, watched) as watching:
         loop = Loop(
             engine,
-            Job(simulator, seed, m, warm_up=True),
+            Job(simulator, seed, m, warm_up=True, names=draws.names),
             schedule,
             memory,
             limit=limit,
@@ -118,13 +120,20 @@ def simulate(
             fail_fast=True,
         )
         ending = loop.run(interrupts)
-    sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed)
+    sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed, x_names=loop.outputs.names or ())
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
     return _checked(sims, loop, ending)
 
 
 def assemble(
-    draws: Draws, outcomes: Sequence[Outcome], *, limit: TimeLimit | None, cost: CostKind, m: int, seed: int
+    draws: Draws,
+    outcomes: Sequence[Outcome],
+    *,
+    limit: TimeLimit | None,
+    cost: CostKind,
+    m: int,
+    seed: int,
+    x_names: tuple[str, ...] = (),
 ) -> Simulations:
     """Make the table from outcomes in any order, with the weights that the time limit asks for."""
     table = Table.empty(len(draws), dim=draws.theta.shape[1], shape=common_shape(outcomes) or (1,))
@@ -138,6 +147,7 @@ def assemble(
         status=table.status,
         m=m,
         names=draws.names,
+        x_names=x_names if len(x_names) == int(np.prod(table.x.shape[1:])) // m else (),
         unit="s" if cost != "reported" else "reported",
         proposal=draws.proposal if limit is None else None,
     )

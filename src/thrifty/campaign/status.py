@@ -94,9 +94,14 @@ def describe_round(n: int, volume: float, moved: float, cost: str = "") -> str:
     runs = f"{n:,} runs" + (f", {cost}" if cost else "")
     if math.isnan(volume):
         return f"{runs}, no posterior yet"
-    return f"{runs}, posterior takes {100 * volume:.2g}% of the prior" + (
+    return f"{runs}, posterior takes {_format_percent(volume)} of the prior" + (
         "" if math.isnan(moved) else f", moved {moved:.2f} sd"
     )
+
+
+def _format_percent(share: float) -> str:
+    """Write a share in percent, without powers of ten."""
+    return f"{100 * share:.0f}%" if share >= 0.1 else f"{100 * share:.2g}%"
 
 
 def make_status(

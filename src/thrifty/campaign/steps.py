@@ -17,6 +17,7 @@ from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
+from thrifty.runner.output_names import OutputNames
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job
@@ -90,7 +91,7 @@ class Driver:
         with watch_progress(self.progress, self._watched(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
-                Job(self.simulator, settings.seed, settings.m, warm_up=True),
+                Job(self.simulator, settings.seed, settings.m, warm_up=True, names=settings.names),
                 schedule,
                 self._recorder(pending, session),
                 limit=self.limit,
@@ -102,6 +103,7 @@ class Driver:
                 spent=0.0 if budget is None else self.campaign.spent(budget.of) * budget.per_unit,
                 predicted_price=self._predicted_price(schedule, budget),
                 earlier=priced,
+                outputs=OutputNames(settings.x_names or None, lambda names: self.campaign.keep(x_names=names)),
             )
             ending = self._loop.run(self.interrupts)
         if self._loop.differing_index is not None and settings.deterministic:

@@ -3,7 +3,7 @@
 The sums need the weight of every run, which takes seconds for a million of them. So a driver keeps them in the folder
 about once a minute and at its end, with what they were made of: how many runs until which time stamp, their sums of
 costs, and the blocks. Whoever asks next tests that, and adds only the runs that were recorded later. Anything that does
-not match, and every campaign with time limits (whose weights depend on all runs together), is computed anew.
+not match, and every campaign with time limits (whose weights depend on all runs together), is computed again.
 """
 
 from __future__ import annotations

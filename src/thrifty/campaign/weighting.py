@@ -108,6 +108,7 @@ def to_simulations(
         index=table.index,
         m=settings.m,
         names=prior.names,
+        x_names=settings.fit_x_names(table.x.shape[1:]),
         unit=settings.unit,
         proposal=pool if is_pool else None,
     )

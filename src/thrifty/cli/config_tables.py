@@ -57,7 +57,13 @@ class SimulatorSettings:
 
 @dataclass(frozen=True)
 class CostSettings:
-    """`[cost]`: what a run costs."""
+    """`[cost]`: what a run costs.
+
+    Attributes:
+        measure: CPU seconds, elapsed seconds ("wall"), or the cost that each run reports.
+        unit: Name of a reported cost, for example "credits".
+        price: Price of a unit, for budgets and quotes in money: "0.05 eur/cpu-h".
+    """
 
     # CPU seconds do not depend on how busy the machine is
     measure: str = _key("cpu", str, choices=("cpu", "wall", "reported"))
@@ -67,7 +73,16 @@ class CostSettings:
 
 @dataclass(frozen=True)
 class PlanSettings:
-    """`[plan]`: how many runs, and with which penalty."""
+    """`[plan]`: how many runs, and with which penalty.
+
+    Attributes:
+        n: Number of runs; give n, budget or both.
+        budget: What may be spent, pilot included: "2 cpu-h", "40 min", "200 eur". With n, whichever is reached first.
+        penalty: Power of cost; by default the square root of cost, or no penalty where the cost is nearly flat.
+        mixture: true for a mixture of several penalties, or the list of their powers.
+        pilot: Number of timed prior runs; by default 60, or ten per parameter if that is more.
+        seed: Seed of the campaign.
+    """
 
     n: int | None = _key(None, int, least=1)
     budget: str = _key("", str)
@@ -79,7 +94,17 @@ class PlanSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """`[run]`: where the runs are kept and what does them."""
+    """`[run]`: where the runs are kept and what does them.
+
+    Attributes:
+        folder: The run folder.
+        workers: Number of local worker processes.
+        engine: Local processes, this process ("inline") or a Dask cluster.
+        address: Address of the Dask scheduler.
+        time_limit: Longest time of one run: seconds, or a text such as "10 min". Needs on_timeout.
+        on_timeout: What happens to a run that reaches the limit: "lazy", "extend", "restrict", "weight" or "stop".
+        deadline: Longest time of one call of thrifty run: "8 h".
+    """
 
     folder: Path = field(default=Path("runs/main"), metadata={"kinds": (str,)})
     workers: int = _key(2, int, least=1)
@@ -92,7 +117,16 @@ class RunSettings:
 
 @dataclass(frozen=True)
 class InferSettings:
-    """`[infer]`: which method, at which observation, and whether in rounds."""
+    """`[infer]`: which method, at which observation, and whether in rounds.
+
+    Attributes:
+        method: The method of inference.
+        observed: File with your data: csv, json or npy.
+        quantile: For ABC: share of prior mass that is accepted.
+        epsilon: For ABC: largest distance that is accepted, instead of quantile.
+        adjust: For ABC: regression adjustment, "none", "linear", "local" or "auto".
+        rounds: Number of rounds; by default one campaign for all observations.
+    """
 
     method: str = _key("npe", str, choices=METHODS)
     observed: Path | None = field(default=None, metadata={"kinds": (str,)})
@@ -224,7 +258,7 @@ def check_cost(cost: CostSettings, plan: PlanSettings, problems: Problems) -> No
 
 def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSettings:
     """Read `[run]`: the folder, the engine and its limits."""
-    from thrifty.campaign.budget import seconds
+    from thrifty.durations import read_seconds
     from thrifty.runner.time_limits import make_time_limit
 
     values = dict(values)
@@ -233,7 +267,7 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
     limit: float | None = None
     with problems.at("run.time_limit"):
         given = values.pop("time_limit", None)
-        limit = given if given is None else seconds(given, "time_limit") if given else 0.0
+        limit = given if given is None else read_seconds(given, "time_limit") if given else 0.0
         make_time_limit(limit, values.get("on_timeout"))
     if limit is not None and values.get("engine") == "inline":
         what = "time_limit needs worker processes: a run inside this one cannot be ended"
@@ -241,7 +275,7 @@ def read_run(values: dict[str, Any], problems: Problems, *, home: Path) -> RunSe
         problems.add(what, at="run.time_limit", code="conflicting-settings", fix=fix)
     if "deadline" in values:
         with problems.at("run.deadline"):
-            seconds(values["deadline"])
+            read_seconds(values["deadline"], "deadline")
     folder = home / values.pop("folder", "runs/main")
     return RunSettings(folder=folder, time_limit=limit, **values)
 

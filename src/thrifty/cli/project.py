@@ -73,6 +73,16 @@ def _read_folder(config: Path | None) -> Path:
         return read_config(path).run.folder  # says what is wrong with it
 
 
+def infer_command(folder: Path, config: Path | None = None) -> str:
+    """Return the command that infers from a folder; the observation is left out where the configuration names it."""
+    try:
+        section = tomllib.loads((config or Path(NAME)).read_text(encoding="utf-8")).get("infer", {})
+        named = bool(section.get("observed"))
+    except (OSError, ValueError, AttributeError):
+        named = False
+    return f"thrifty infer {relative_path(folder)}" + ("" if named else " --observed observed.csv")
+
+
 def relative_path(folder: Path) -> str:
     """Return a path relative to the current folder, as a user would type it."""
     try:

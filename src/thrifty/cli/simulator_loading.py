@@ -24,12 +24,13 @@ def load_simulator(settings: Settings) -> Callable[..., Any]:
         SimulatorError: cannot-load-simulator, bad-simulator for a wrong signature, bad-command where the program is
             missing or not executable.
     """
-    from thrifty.runner.simulator import bind_names, call_style
+    from thrifty.runner.signatures import read_signature
+    from thrifty.runner.simulator import bind_names
 
     chosen = settings.simulator
     made = _make_command(chosen, settings.home) if chosen.command else _import_function(chosen.python, settings.home)
     simulator = bind_names(made, settings.prior.names)
-    call_style(simulator)
+    read_signature(simulator, settings.prior.names)
     return simulator
 
 

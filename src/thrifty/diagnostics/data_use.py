@@ -6,6 +6,9 @@ around random points accept it; but its ranks are correlated with what it ignore
 
     f(u_i) = a + b . c(x_i) + error,     f = location sqrt(12) (u - 1/2)  or  width sqrt(180) ((u - 1/2)^2 - 1/12)
 
+Where the weight of any theta is known, u is a rank under the proposal (`sbc.compute_proposal_ranks`): it is uniform for
+unweighted runs, so that 300 cost-aware runs count as 300 here and not as 110. Otherwise the runs are weighted.
+
 c are the leading components of x, as ranks among all runs, and the squares of the first. Weighted least squares; a Wald
 test of b = 0, one per parameter and f, with heteroscedastic errors under weights. A second test finds one informative
 statistic among many that are noise: it predicts f(u) from all of x, each run by earlier runs (`features`).
@@ -21,7 +24,7 @@ from thrifty.diagnostics.arguments import statistic_names
 from thrifty.diagnostics.calibration import MIN_EFFECTIVE_RUNS
 from thrifty.diagnostics.features import Components, cross_fit_predictions
 from thrifty.diagnostics.replicates import Replicates, as_replicates
-from thrifty.diagnostics.sbc import compute_ranks
+from thrifty.diagnostics.sbc import compute_proposal_ranks, compute_ranks
 from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value, judge_effect
 from thrifty.metrics.ks import degrees_of_freedom
 from thrifty.tables.simulations import Simulations
@@ -45,6 +48,7 @@ class DataUse(DisplayedCheck):
         p_values: Of "x explains nothing" (2, p).
         partner: The statistic most correlated with each rank (p,).
         ess: Effective number of pairs.
+        weighted: Whether pairs have weights; without them, ranks are those under the proposal, or draws are plain.
         name: The check.
     """
 
@@ -53,6 +57,7 @@ class DataUse(DisplayedCheck):
     p_values: Array
     partner: tuple[str, ...]
     ess: float
+    weighted: bool = True
     name: str = "data_use"
 
     @property
@@ -80,7 +85,8 @@ class DataUse(DisplayedCheck):
         """One sentence with the numbers."""
         row, column = divmod(int(np.argmin(self.p_values)), self.p_values.shape[1])
         if self.verdict == "trust":
-            return f"ranks do not depend on x over {self.ess:.0f} effective runs ({format_p_value(self.p_value)})"
+            runs = "effective runs" if self.weighted else "runs"
+            return f"ranks do not depend on x over {self.ess:.0f} {runs} ({format_p_value(self.p_value)})"
         if self.p_value >= CARE_P_VALUE:
             return f"only {self.ess:.0f} effective runs to calibrate on; {MIN_EFFECTIVE_RUNS:.0f} are needed"
         what = ("is not where x says", "is not as wide as x says")[row]
@@ -112,9 +118,13 @@ def data_use(
     """
     replicates = as_replicates(posterior, simulations, pairs=pairs, draws=draws, seed=seed)
     rng = np.random.default_rng(seed)
-    ranks = compute_ranks(replicates.theta[:, None, :], replicates.draws, rng) - 0.5
+    ranks = compute_proposal_ranks(replicates, rng)
+    if ranks is None:
+        ranks, replicates = compute_ranks(replicates.theta[:, None, :], replicates.draws, rng), _even_out(replicates)
+    else:
+        replicates = replace(replicates, log_weights=np.zeros(len(replicates)))
+    ranks = ranks - 0.5
     responses = (np.sqrt(12.0) * ranks, np.sqrt(180.0) * (ranks**2 - 1 / 12))
-    replicates = _even_out(replicates)
     weights = normalise(replicates.log_weights)
     predictions = [_predict_responses(replicates, response, rng) for response in responses]
     terms = _terms(replicates)
@@ -123,7 +133,8 @@ def data_use(
         for response, predicted in zip(responses, predictions, strict=True)
     ]
     shares, p_values = np.moveaxis(np.array(found), -1, 0)
-    return DataUse(replicates.names, shares, p_values, _most_correlated(replicates, ranks, weights), replicates.ess)
+    partner, weighted = _most_correlated(replicates, ranks, weights), bool(np.ptp(replicates.log_weights) > 0)
+    return DataUse(replicates.names, shares, p_values, partner, replicates.ess, weighted)
 
 
 def _even_out(replicates: Replicates) -> Replicates:

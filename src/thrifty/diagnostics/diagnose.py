@@ -22,6 +22,7 @@ from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, NotMeasured
 from thrifty.diagnostics.weight_health import weight_health
+from thrifty.durations import Duration, read_seconds
 from thrifty.errors import DataError, InferenceError
 from thrifty.inference.checks import find_varying, read_observation
 from thrifty.inference.weighted_posterior import WeightedPosterior
@@ -49,7 +50,7 @@ def diagnose(
     prior: Any = None,
     cost: Any = None,
     fresh: Simulations | None = None,
-    time_limit: float | None = TIME_LIMIT_SECONDS,
+    time_limit: Duration | None = TIME_LIMIT_SECONDS,
     progress: bool | None = None,
     seed: int = 0,
 ) -> Diagnosis:
@@ -64,8 +65,8 @@ def diagnose(
         prior: The prior, where neither posterior nor proposal has it.
         cost: The cost model, where the proposal has none.
         fresh: Runs at posterior draws, for the predictive check.
-        time_limit: Seconds. A posterior that takes long to sample is calibrated on as many held-out runs as fit into
-            it, and a note says how many were left out. None: no limit.
+        time_limit: Seconds, or a text such as "5 min". A posterior that takes long to sample is calibrated on as many
+            held-out runs as fit into it, and a note says how many were left out. None: no limit.
         progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal only.
         seed: Seed of everything.
 
@@ -85,13 +86,13 @@ def diagnose(
             fix="th.diagnose(p, s, x_o)",
         )
     _check_inputs(posterior, simulations, x_o, held_out)
-    _check_time_limit(time_limit)
+    limit = None if time_limit is None else read_seconds(time_limit, "time_limit")
     check_count(seed, 0, "seed")
     notes: list[str] = []
     runs = select_held_out(posterior, simulations, held_out, notes)
     runs = select_near(runs, x_o, notes) if local else runs
     evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
-    pace = Pace(None if time_limit is None else _CALIBRATION_SHARE * time_limit, progress)
+    pace = Pace(None if limit is None else _CALIBRATION_SHARE * limit, progress)
     checks = _calibrate(posterior, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
@@ -163,21 +164,13 @@ def _check_cost(cost: Any, simulations: Simulations, notes: list[str]) -> list[C
     return []
 
 
-def _check_time_limit(time_limit: Any) -> None:
-    """Reject a time limit that is no positive number."""
-    if time_limit is not None and not (isinstance(time_limit, int | float) and time_limit > 0):
-        raise DataError(
-            f"time_limit must be a number of seconds above 0, or None; got {time_limit!r}", code="bad-setting"
-        )
-
-
 def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: Simulations | None) -> None:
     """Reject arguments of the wrong kind or shape."""
     check_posterior(posterior)
     check_simulations(simulations)
     check_simulations(simulations if held_out is None else held_out, "held_out")
     event = simulations.pairs()[1].shape[1:]
-    read_observation(x_o, event)
+    read_observation(x_o, event, simulations.x_names)
     if held_out is not None and (held_out.pairs()[1].shape[1:] != event or held_out.dim != simulations.dim):
         raise DataError(
             f"held_out has {held_out.dim} parameters and outputs of shape {held_out.pairs()[1].shape[1:]},"
@@ -212,7 +205,7 @@ def select_near(runs: Simulations, x_o: npt.ArrayLike, notes: list[str]) -> Simu
     """
     valid = runs.valid()
     x = valid.x.reshape(len(valid), valid.m, -1).mean(1)
-    off = np.abs(x - np.ravel(read_observation(x_o, valid.pairs()[1].shape[1:])))
+    off = np.abs(x - np.ravel(read_observation(x_o, valid.pairs()[1].shape[1:], valid.x_names)))
     scale = np.median(off, axis=0)
     off = off[:, scale > 0] / scale[scale > 0]
     count = min(max(round(_NEAR_SHARE * len(valid)), _MIN_HELD_OUT_RUNS), len(valid))

@@ -112,7 +112,7 @@ def local_c2st(
         replicates = simulations
     else:
         replicates = replicate(posterior, simulations, pairs=pairs, draws=draws, density=False, seed=seed)
-    observed = read_observation(x_o, replicates.x.shape[1:])
+    observed = read_observation(x_o, replicates.x.shape[1:], replicates.x_names)
     if replicates.draws.shape[1] < 2 * (_RIVALS + 1):
         raise DataError(f"local_c2st needs at least {2 * (_RIVALS + 1)} draws per pair", code="bad-setting")
     rng = np.random.default_rng(seed)

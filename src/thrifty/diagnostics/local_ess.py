@@ -41,6 +41,7 @@ from thrifty.weights import ess, pareto_k
 CARE_WORTH, MIN_WORTH = 100.0, 20.0
 MAX_LOSS_RELATIVE = 0.5  # above half of what plain sampling gives, the penalty took nothing that matters
 _MARGIN_SDS = 1.0  # sd of the runs: light-tailed priors reach so far beyond the last run once in 10^4 observations
+_MAX_WEIGHT_ERROR = 0.02  # of a log weight: ranks move by less than 1 %
 _REGION_DRAWS = 1000  # posterior draws that find the 95 % region and the mean weight
 _MAX_CROSS_PARAMETERS = 6  # up to here log weights are fitted with products of parameters
 
@@ -112,7 +113,7 @@ def local_ess(
     pool = simulations.valid()
     if not len(pool):
         raise DataError("no valid run in the pool", code="too-few-runs")
-    observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
+    observed = read_observations(x_o, pool.pairs()[1].shape[1:], pool.x_names)  # one, or several independent ones
     density = evaluate_log_density(posterior, pool.theta, x_o)
     check_log_density(density[None], observed[:1])
     log_prior = np.asarray(find_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)
@@ -164,6 +165,27 @@ def measure_relative_support(pool: Simulations, draws: Array) -> float:
     own, at = (own, _fit_log_weights(runs.theta, own, draws)) if exact is None else exact
     top = max(float(own.max()), float(at.max()))
     return float(np.exp(own - top).mean() / max(float(np.exp(at - top).mean()), 1e-300))
+
+
+def find_log_weights(runs: Simulations, points: Array) -> Array | None:
+    """Return log weights (k,) at points (k, p), in the unit of the runs' own; None where they are not known there.
+
+    They are known where the proposal gives back the weights of the runs, or where a quadratic of theta does.
+
+    Example:
+        >>> theta = np.random.default_rng(0).normal(size=(100, 1))
+        >>> runs = th.Simulations.from_arrays(theta=theta, x=theta, log_weights=3 + theta[:, 0])
+        >>> find_log_weights(runs, np.array([[0.5]])).round(9).tolist()
+        [3.5]
+        >>> find_log_weights(runs.reweighted(np.round(theta[:, 0])), np.array([[0.5]])) is None
+        True
+    """
+    exact = _weights_of_proposal(runs, points)
+    if exact is None:
+        fitted = _fit_log_weights(runs.theta, runs.log_weights, np.vstack([runs.theta, points]))
+        exact = fitted[: len(runs)], fitted[len(runs) :]
+    off = runs.log_weights - exact[0]
+    return exact[1] + float(off.mean()) if float(np.ptp(off)) < _MAX_WEIGHT_ERROR else None
 
 
 def _weights_of_proposal(runs: Simulations, draws: Array) -> tuple[Array, Array] | None:

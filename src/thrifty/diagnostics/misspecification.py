@@ -114,7 +114,7 @@ def misspecification(simulations: Simulations, x_o: npt.ArrayLike, *, posterior:
     _, x, log_weights = choose_independent_runs(simulations, np.random.default_rng(0))
     if len(x) < 20:
         raise DataError(f"{len(x)} valid runs; at least 20 are needed to compare with", code="too-few-runs")
-    observed = read_observation(x_o, x.shape[1:])
+    observed = read_observation(x_o, x.shape[1:], simulations.x_names)
     flat = x.reshape(len(x), -1)
     outside = (observed.ravel() < flat.min(0)) | (observed.ravel() > flat.max(0))
     names = statistic_names(simulations.x_names, flat.shape[1])

@@ -105,7 +105,7 @@ def predictive(
     check_simulations(simulations)
     check_simulations(simulations if fresh is None else fresh, "fresh")
     pool = (simulations if fresh is None else fresh).valid()
-    observed = read_observation(x_o, pool.pairs()[1].shape[1:]).ravel()
+    observed = read_observation(x_o, pool.pairs()[1].shape[1:], pool.x_names).ravel()
     if fresh is None:
         support = support or local_ess(posterior, simulations, x_o, prior=prior, seed=seed)
         tilted = support.log_weights

@@ -26,6 +26,7 @@ from thrifty.diagnostics.arguments import (
     evaluate_log_density,
     parameter_names,
 )
+from thrifty.diagnostics.local_ess import find_log_weights
 from thrifty.diagnostics.pace import Pace
 from thrifty.diagnostics.verdict import DisplayedCheck, Trust
 from thrifty.errors import DataError, InferenceError, ThriftyWarning
@@ -56,6 +57,7 @@ class Replicates:
         unanswered: Outputs for which the posterior had no answer, such as too few neighbours; not among the n.
         unanswered_mass: Their share of the prior mass of all outputs asked.
         left_out: Outputs that were not asked, because the time was over.
+        draw_log_weights: What `log_weights` would be at the draws (n, l), where that is known.
     """
 
     theta: Array
@@ -68,6 +70,7 @@ class Replicates:
     unanswered: int = 0
     unanswered_mass: float = 0.0
     left_out: int = 0
+    draw_log_weights: Array | None = None
 
     @property
     def ess(self) -> float:
@@ -150,7 +153,8 @@ def replicate(
             code="too-few-runs",
             fix="keep some runs out of training, e.g. simulations[-500:]",
         )
-    chosen, log_weights = choose_runs(log_weights, pairs, rng)
+    all_weights = log_weights
+    chosen, log_weights = choose_runs(all_weights, pairs, rng)
     theta, x = theta[chosen], x[chosen]
     pace = pace or Pace()
     with warnings.catch_warnings():  # warnings about unusual outputs are expected here: their fit is what is measured
@@ -172,7 +176,23 @@ def replicate(
         unanswered=len(answers) - len(found),
         unanswered_mass=float(asked[[answers[i] is None for i in sorted(answers)]].sum()),
         left_out=len(x) - len(answers),
+        draw_log_weights=_weigh_draws(simulations, all_weights, log_weights, samples),
     )
+
+
+def _weigh_draws(simulations: Simulations, before: Array, chosen: Array, draws: Array) -> Array | None:
+    """Return log weights (n, l) of draws (n, l, p) as of runs that were chosen; None for even weights or unknown ones.
+
+    A run of weight w was chosen with probability min(1, c w), and counts max(w, 1/c) since.
+    """
+    if float(np.ptp(chosen)) < 1e-9:
+        return None
+    runs = simulations.valid()
+    found = find_log_weights(runs[runs.log_weights > -np.inf], draws.reshape(-1, draws.shape[2]))
+    if found is None:
+        return None
+    least = float(chosen.min()) if len(chosen) < len(before) else -np.inf
+    return freeze(np.maximum(found, least).reshape(draws.shape[:2]))
 
 
 def as_replicates(

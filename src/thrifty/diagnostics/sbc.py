@@ -49,6 +49,22 @@ def sbc(
     return calibrate("sbc", ranks, replicates.log_weights, replicates.names, level)
 
 
+def compute_proposal_ranks(replicates: Replicates, rng: np.random.Generator) -> Array | None:
+    """Compute ranks (n, p) that need no weights: of theta among draws of the posterior *under the proposal*.
+
+    Given x, a run has theta ~ q(theta | x) / w(theta) if q is right. So its rank among draws of q that count 1/w each,
+    itself included, is exactly uniform for any number of draws, and every run counts as one. None where w is unknown.
+    """
+    if replicates.draw_log_weights is None:
+        return None
+    logs = -np.column_stack([replicates.log_weights, replicates.draw_log_weights])
+    shares = np.exp(logs - logs.max(1, keepdims=True))
+    own, others = shares[:, :1], shares[:, 1:, None]
+    truth = replicates.theta[:, None, :]
+    below, equal = (others * (replicates.draws < truth)).sum(1), (others * (replicates.draws == truth)).sum(1)
+    return (below + rng.random(below.shape) * (equal + own)) / shares.sum(1, keepdims=True)
+
+
 def compute_ranks(truth: Array, draws: Array, rng: np.random.Generator) -> Array:
     """Compute ranks (n, r) in (0, 1) of truth (n, 1, r) among draws (n, l, r), spread evenly over ties and steps."""
     below, equal = (draws < truth).sum(axis=1), (draws == truth).sum(axis=1)

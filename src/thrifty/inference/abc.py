@@ -4,14 +4,8 @@
 
 Accepted parameters keep the weight that restores the prior, so any proposal with full support gives the same
 posterior (paper, section 3.2). With m realisations per parameter each one can be accepted: theta_i weighs
-w_i · hits_i / m. Distances between data sets compare all m at once. Which runs are accepted:
-
-    epsilon    d_i <= epsilon
-    quantile   the smallest epsilon with  sum_{d_i <= epsilon} w_i >= q sum_i w_i:  a share q of the *prior* mass,
-               so that it means the same whatever the proposal
-    n_accept   the epsilon of the n-th nearest run: a count of runs, whatever their weights
-    (none)     1 % of the prior mass, but at least enough effective runs for a posterior: 7 sqrt(n) and 10 per statistic
-               with local regression (at most 0.6 n), 50 without
+w_i · hits_i / m. Distances between data sets compare all m at once. Which runs are accepted is up to
+`tolerance`.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.display import Card, count_things
-from thrifty.errors import ConfigError, DataError, InferenceError, warn
+from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
 from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
 from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
@@ -34,151 +28,19 @@ from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import Reach, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
+from thrifty.inference.tolerance import Tolerance, check_table_size, choose_accepted
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess
 
-DEFAULT_QUANTILE = 0.01  # the usual first choice: 1 % of the prior predictive mass
-# effective runs that the default accepts, chosen on development seeds of problems with known posteriors (docs/abc.md)
-ROOT_FACTOR, RUNS_PER_STATISTIC, MAX_SHARE, PLAIN_RUNS = 7.0, 10.0, 0.6, 50.0
 REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a thousand are kept
-MIN_TABLE_ESS = 50.0  # effective runs of a table, of which 0.6 are accepted: 30, or the posterior sd is off by 13 %
-SUGGESTED_ACCEPTED = 100  # runs; the advice after an empty acceptance aims at them
 MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """The rule that sets epsilon: one of the three; 1 % of the prior mass and enough runs when none is given.
-
-    Example:
-        >>> Tolerance(n_accept=2).choose_epsilon(np.array([3.0, 1.0, 2.0]), np.zeros(3))
-        2.0
-    """
-
-    epsilon: float | None = None
-    quantile: float | None = None
-    n_accept: int | None = None
-
-    def __post_init__(self) -> None:
-        given = [name for name in ("epsilon", "quantile", "n_accept") if getattr(self, name) is not None]
-        if len(given) > 1:
-            raise ConfigError(f"{' and '.join(given)} were given; choose one", code="conflicting-settings")
-        if self.epsilon is not None and not 0 <= self.epsilon < np.inf:
-            raise ConfigError(f"epsilon must be a finite number >= 0, got {self.epsilon}", code="bad-setting")
-        if self.quantile is not None and not 0 < self.quantile <= 1:
-            raise ConfigError(
-                f"quantile must lie in (0, 1], got {self.quantile}",
-                code="bad-setting",
-                why="it is the share of prior mass to accept",
-                fix="quantile=0.01 accepts 1 %",
-            )
-        if self.n_accept is not None and (self.n_accept != int(self.n_accept) or self.n_accept < 1):
-            raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="bad-setting")
-
-    @property
-    def is_default(self) -> bool:
-        """Whether no rule was given."""
-        return self.epsilon is None and self.quantile is None and self.n_accept is None
-
-    def choose_epsilon(self, distance: Array, log_weights: Array, least: float = 0.0) -> float:
-        """Compute epsilon for these distances (n,) and log weights (n,).
-
-        Args:
-            distance: Of every pair from x_o (n,).
-            log_weights: Of every pair (n,).
-            least: Effective pairs to accept at least, where no rule was given.
-
-        Raises:
-            InferenceError: too-few-runs, no run lies within a fixed epsilon.
-            ConfigError: too-few-runs, fewer runs than n_accept.
-        """
-        if self.epsilon is not None:
-            self._check_any_accepted(distance, self.epsilon)
-            return self.epsilon
-        if self.is_default:
-            share = weighted_quantile(distance, log_weights, DEFAULT_QUANTILE)
-            return max(share, _epsilon_of_size(distance, log_weights, least))
-        if self.n_accept is None:
-            return weighted_quantile(distance, log_weights, self.quantile or DEFAULT_QUANTILE)
-        if self.n_accept > len(distance):
-            raise ConfigError(f"n_accept = {self.n_accept} of {len(distance)} simulations", code="too-few-runs")
-        return float(np.partition(distance, self.n_accept - 1)[self.n_accept - 1])
-
-    @staticmethod
-    def _check_any_accepted(distance: Array, epsilon: float) -> None:
-        nearest = float(distance.min())
-        if nearest <= epsilon:
-            return
-        rank = min(SUGGESTED_ACCEPTED, len(distance))
-        enough = float(np.partition(distance, rank - 1)[rank - 1])
-        raise InferenceError(
-            f"none of {len(distance):,} simulations lies within epsilon = {epsilon:g} of the observation;"
-            f" the nearest is at {nearest:.4g}",
-            code="too-few-runs",
-            why="no accepted run, no posterior",
-            fix=f"epsilon = {_round_up(enough)} would accept {rank}; or add simulations, or use th.SMCABC",
-        )
-
-
-def weighted_quantile(values: Array, log_weights: Array, q: float) -> float:
-    """Find the smallest value v such that {values <= v} holds at least a share q of the weight, by partial sorting.
-
-    Example:
-        >>> weighted_quantile(np.array([3.0, 1.0, 2.0]), np.log([1.0, 1.0, 2.0]), 0.5)
-        2.0
-    """
-    n = len(values)
-    weights = np.exp(log_weights - log_weights.max())
-    target = q * weights.sum() * (1 - 1e-12)  # rounding of the sum must not ask for one run more
-    count = min(n, max(64, int(2 * q * n)))
-    while True:
-        nearest = np.argpartition(values, count - 1)[:count] if count < n else np.arange(n)
-        order = nearest[np.argsort(values[nearest], kind="stable")]
-        total = np.cumsum(weights[order])
-        if total[-1] >= target or count == n:
-            return float(values[order[min(int(np.searchsorted(total, target)), len(order) - 1)]])
-        count = min(n, 4 * count)
-
-
-def _epsilon_of_size(distance: Array, log_weights: Array, least: float) -> float:
-    """Find the smallest epsilon within which the weights count as at least so many, or the largest distance."""
-    order = np.argsort(distance, kind="stable")
-    weights = np.exp(log_weights[order] - log_weights.max())
-    total, square = np.cumsum(weights), np.cumsum(np.square(weights))
-    enough = np.flatnonzero(np.square(total) >= least * (1 - 1e-12) * square)
-    enough = enough[total[enough] > 0]
-    return float(distance[order[enough[0] if len(enough) else -1]])
-
-
-def choose_accepted(effective: float, statistics: int | None) -> float:
-    """Choose how many effective runs the default accepts of a table that counts as `effective` runs.
-
-    Args:
-        effective: Effective runs of the table.
-        statistics: Number of statistics of a local regression, or None without one.
-
-    Example:
-        >>> [round(choose_accepted(n, 2)) for n in (80, 1_000, 20_000)], choose_accepted(1_000, None)
-        ([48, 221, 990], 50.0)
-    """
-    if statistics is None:
-        return min(PLAIN_RUNS, MAX_SHARE * effective)
-    wanted = max(ROOT_FACTOR * np.sqrt(effective), RUNS_PER_STATISTIC * (statistics + 1))
-    return float(min(wanted, MAX_SHARE * effective))
-
-
-def _round_up(value: float) -> str:
-    """Format with three significant digits, never below the value."""
-    if value == 0 or not np.isfinite(value):
-        return f"{value:g}"
-    unit = 10.0 ** (np.floor(np.log10(value)) - 2)
-    return f"{np.ceil(value / unit) * unit:.6g}"
 
 
 @dataclass(frozen=True)
@@ -244,27 +106,16 @@ class ABC:
         """
         valid = select_valid(simulations, self.prior)
         if self.tolerance.is_default:
-            _check_table_size(valid)
+            check_table_size(valid)
         distance = as_distance(self.distance)
         x, log_weights = _make_table(valid, distance)
         low, high = (np.full(valid.dim, e) for e in (-np.inf, np.inf)) if self.prior is None else self.prior.bounds
         box, names = BoxTransform(low, high), valid.names or (() if self.prior is None else self.prior.names)
         distance = distance.fit(x, log_weights)
-        return ABCPosterior(valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names)
-
-
-def _check_table_size(valid: Simulations) -> None:
-    """Refuse a table from which no tolerance gives a posterior."""
-    size = ess(valid.log_weights)
-    if size >= MIN_TABLE_ESS:
-        return
-    needed = int(np.ceil(MIN_TABLE_ESS * len(valid) / size))
-    raise InferenceError(
-        f"{len(valid)} runs count as {size:.0f}; ABC needs {MIN_TABLE_ESS:.0f} effective runs for a posterior",
-        code="too-few-runs",
-        why="so few accepted runs give an interval, but not a posterior",
-        fix=f"run about {needed} in all, or choose yourself what is near enough: epsilon=, quantile= or n_accept=",
-    )
+        event = valid.x.shape[1:] if valid.m == 1 else valid.x.shape[2:]
+        return ABCPosterior(
+            valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names, event, valid.x_names
+        )
 
 
 def _make_table(sims: Simulations, distance: Distance) -> tuple[Array, Array]:
@@ -286,6 +137,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
         log_weights: log prior/proposal (n,).
         distance: The distance with its scale frozen.
         tolerance: What is near enough.
+        event: Shape of one output of the simulator.
+        x_names: Names of its numbers, or empty.
     """
 
     theta: Array
@@ -296,6 +149,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
     adjust: Adjust
     box: BoxTransform
     names: tuple[str, ...] = ()
+    event: tuple[int, ...] = ()
+    x_names: tuple[str, ...] = ()
 
     def _card(self) -> Card:
         rule = asdict(self.tolerance)
@@ -334,7 +189,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
         rows = np.arange(len(self.x))
         if len(rows) > REACH_PAIRS:
             rows = np.random.default_rng(0).choice(len(rows), REACH_PAIRS, replace=False)
-        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m])
+        reach = Reach.of(self.x[rows], self.log_weights[rows // self.m], self.x_names)
         return replace(reach, n=len(self.x), low=freeze(self.x.min(0)), high=freeze(self.x.max(0)))
 
     @property
@@ -378,7 +233,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
         result = WeightedPosterior(
-            theta, kept_weights, observation, self.box.low, self.box.high, self.names, epsilon, run
+            theta, kept_weights, observation, self.box.low, self.box.high, self.names, epsilon, run, self.x_names
         )
         self._warn_if_poor(result)
         return result
@@ -403,8 +258,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
 
     def _read_observation(self, x_o: npt.ArrayLike) -> Array:
         if not self.distance.datasets:
-            return read_observation(x_o, (self.x.shape[1],))
-        values = np.asarray(x_o, dtype=np.float64)
+            return read_observation(x_o, self.event or (self.x.shape[1],), self.x_names).ravel()
+        values = np.asarray(order_observation(x_o, self.event, self.x_names), dtype=np.float64)
         if values.ndim < self.x.ndim - 1 or values.shape[1:] != self.x.shape[2:] or not np.isfinite(values).all():
             raise DataError(
                 f"observed data set has shape {values.shape}{'' if np.isfinite(values).all() else ' and NaN in it'},"
@@ -434,6 +289,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
         recipe = {
             "kind": "abc",
             "names": list(self.names),
+            "event": list(self.event),
+            "x_names": list(self.x_names),
             "adjust": self.adjust,
             "tolerance": asdict(self.tolerance),
             "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
@@ -451,4 +308,9 @@ class ABCPosterior(PlottedPosterior, Divisible):
             )
         distance, tolerance = distance_from_dict(recipe["distance"]), Tolerance(**recipe["tolerance"])
         box, names = BoxTransform(arrays["low"], arrays["high"]), tuple(recipe["names"])
-        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names)
+        event, x_names = tuple(int(e) for e in recipe.get("event", ())), recipe.get("x_names", ())
+        if not distance.datasets and event and int(np.prod(event)) != x.shape[1]:
+            raise DataError(f"outputs of shape {event} have not {x.shape[1]} numbers", code="bad-file")
+        return cls(
+            theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names, event, tuple(map(str, x_names))
+        )

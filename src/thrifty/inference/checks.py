@@ -9,6 +9,7 @@ few-effective-runs   few runs carry most of the weight                   warning
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess, normalise, resample_indices
@@ -86,21 +88,24 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 0
 
 
-def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
+def read_observation(x_o: Any, event: tuple[int, ...], names: Sequence[str] = ()) -> Array:
     """Read one observation as an array of the shape of one simulation.
 
     Args:
-        x_o: The observation; a flat vector of the right length is reshaped.
+        x_o: The observation; a flat vector of the right length is reshaped. With names, it is read by name.
         event: Shape of one simulation's output.
+        names: Names of the numbers in one output, or empty.
 
     Raises:
-        DataError: bad-observation, wrong length, NaN or infinite.
+        DataError: bad-observation, wrong length, a missing or unknown name, NaN or infinite.
 
     Example:
         >>> read_observation([1, 2, 3, 4], (2, 2)).shape
         (2, 2)
+        >>> read_observation({"size": 3, "peak": 7}, (2,), ("peak", "size")).tolist()
+        [7.0, 3.0]
     """
-    observation = read_observations(x_o, event)
+    observation = read_observations(x_o, event, names)
     if len(observation) != 1:
         raise DataError(
             f"{len(observation)} observations of shape {event}, expected one",
@@ -111,12 +116,12 @@ def read_observation(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
     return observation[0]
 
 
-def read_observations(x_o: npt.ArrayLike, event: tuple[int, ...]) -> Array:
-    """Read one or several independent observations as (r, *event)."""
+def read_observations(x_o: Any, event: tuple[int, ...], names: Sequence[str] = ()) -> Array:
+    """Read one or several independent observations as (r, *event); by name where x_o and the simulations have names."""
     if x_o is None:
         raise DataError("observed data is None", code="bad-observation", fix="pass what was observed as x_o=[...]")
     try:
-        values = np.asarray(x_o, dtype=np.float64)
+        values = np.asarray(order_observation(x_o, event, names), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
     size = int(np.prod(event))
@@ -218,6 +223,7 @@ class Reach:
         scale: Weighted sd of each (d,).
         near: Some simulations (k, d), drawn by weight, to measure the nearest distance by.
         spacing: Within this many sd, 99 of 100 of them have a neighbour.
+        names: Of the statistics, or empty.
     """
 
     n: int
@@ -226,9 +232,10 @@ class Reach:
     scale: Array
     near: Array
     spacing: float
+    names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, x: Array, log_weights: Array) -> Reach:
+    def of(cls, x: Array, log_weights: Array, names: tuple[str, ...] = ()) -> Reach:
         """Measure the simulations x (n, *event)."""
         flat = x.reshape(len(x), -1)
         weights = normalise(log_weights)
@@ -241,7 +248,7 @@ class Reach:
         gaps = _distances(near / scale, near / scale)
         np.fill_diagonal(gaps, np.inf)
         spacing = float(np.quantile(gaps.min(1), 0.99)) if len(near) > 1 else 0.0
-        return cls(len(x), freeze(flat.min(0)), freeze(flat.max(0)), freeze(scale), freeze(near), spacing)
+        return cls(len(x), freeze(flat.min(0)), freeze(flat.max(0)), freeze(scale), freeze(near), spacing, names)
 
     def describe_far(self, x_o: Array) -> str:
         """Return a warning when x_o (*event) or (r, *event) is far from all simulations, or an empty text."""
@@ -252,10 +259,11 @@ class Reach:
         nearest = float(_distances(table / self.scale, self.near / self.scale).min(1).max())
         if not len(outside) and nearest <= MAX_SPACINGS * self.spacing:
             return ""
-        which = ", ".join(str(i) for i in outside[np.argsort(-worst[outside])][:5])
+        first = outside[np.argsort(-worst[outside])][:5]
+        which = ", ".join(self.names[i] for i in first if self.names) or f"number {', '.join(map(str, first))}"
         where = (
             f"outside all {self.n} simulations in {len(outside)} of {len(worst)} statistics"
-            f" (number {which}; up to {worst.max():.3g} sd beyond the last)"
+            f" ({which}; up to {worst.max():.3g} sd beyond the last)"
             if len(outside)
             else f"between the {self.n} simulations"
         )

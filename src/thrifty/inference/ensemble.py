@@ -101,6 +101,11 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
         return self.members[0].names
 
     @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the numbers in one observation, or empty."""
+        return getattr(self.members[0], "x_names", ())
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about the fits."""
         return tuple(dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ())))

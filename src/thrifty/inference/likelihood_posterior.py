@@ -32,7 +32,7 @@ from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, as_rows, freeze
+from thrifty.types import Array, Prior, as_names, as_rows, freeze
 from thrifty.weights import covariance
 
 How = Literal["pointwise", "surrogate", "regression"]
@@ -89,7 +89,10 @@ def make_posterior(
         raise DataError(f"m = {m}, but the simulations have {x.shape[1]} runs per parameter", code="too-few-runs")
     runs = x.reshape(*x.shape[:2], -1)
     likelihood, names = make_likelihood(valid, runs), valid.names or prior.names
-    return LikelihoodPosterior(prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names)
+    x_names = valid.x_names if len(valid.x_names) == runs.shape[2] else ()
+    return LikelihoodPosterior(
+        prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names, x_names
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,6 +107,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         likelihood: How runs become a log-likelihood.
         how: "pointwise", "surrogate" (quadratic and Gaussian process) or "regression" (quadratic alone).
         event: Shape of one observation.
+        x_names: Names of its numbers, or empty.
     """
 
     prior: Prior
@@ -114,6 +118,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
     how: How
     event: tuple[int, ...]
     names: tuple[str, ...] = ()
+    x_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
@@ -147,7 +152,9 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             )
         keep = total > total.max() - MAX_LOG_WEIGHT_GAP
         index = np.flatnonzero(keep)
-        return WeightedPosterior(self.theta[keep], total[keep], observations, low, high, self.names, None, index)
+        return WeightedPosterior(
+            self.theta[keep], total[keep], observations, low, high, self.names, None, index, self.x_names
+        )
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
         """Fit the smooth log-likelihood theta (k, p) -> (k,)."""
@@ -176,7 +183,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         if self.how == "pointwise":
             return self.weighted(x_o).log_prob(theta)
         likelihood = self.surrogate(x_o)
-        theta = as_rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim, names=self.prior.names)
         return add_inside(self.prior, theta, likelihood) - self._log_evidence(likelihood)
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
@@ -237,7 +244,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         return float(logsumexp(target - log_t) - np.log(len(points)))
 
     def _observations(self, x_o: npt.ArrayLike) -> Array:
-        return read_observations(x_o, self.event).reshape(-1, self.x.shape[2])
+        return read_observations(x_o, self.event, self.x_names).reshape(-1, self.x.shape[2])
 
     def save(self, path: str | Path) -> None:
         """Write plain arrays and a JSON recipe; `th.load_posterior` reads them back exactly."""
@@ -250,6 +257,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             "names": list(self.names),
             "how": self.how,
             "event": list(self.event),
+            "x_names": list(self.x_names),
             "likelihood": self.likelihood.to_dict(),
             "prior": prior_to_dict(self.prior),
         }
@@ -264,4 +272,5 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         if theta.ndim != 2 or x.ndim != 3 or not len(theta) == len(x) == len(log_weights):
             raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} disagree", code="bad-file")
         event, names = tuple(int(e) for e in recipe["event"]), tuple(recipe["names"])
-        return cls(prior, theta, x, log_weights, make_likelihood(theta, x), recipe["how"], event, names)
+        x_names = as_names(recipe.get("x_names", ()), x.shape[2], "names of statistics")
+        return cls(prior, theta, x, log_weights, make_likelihood(theta, x), recipe["how"], event, names, x_names)

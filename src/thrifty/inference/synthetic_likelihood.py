@@ -15,6 +15,7 @@ needed only by the pointwise posterior, where they are prior/proposal × likelih
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -39,7 +40,7 @@ def _check_shrinkage(value: Shrinkage) -> None:
 
 
 @dataclass(frozen=True)
-class _Synthetic:
+class _Synthetic(ABC):
     """What the likelihoods share: called as (x (n, m, d), x_o (d,)) -> log-likelihood (n,), all parameters at once."""
 
     kind = "synthetic-likelihood"
@@ -62,11 +63,13 @@ class _Synthetic:
             out[part] = self._evaluate(x[part], x_o, least)
         return out
 
+    @abstractmethod
     def _runs_needed(self, d: int) -> tuple[str, int]:
-        raise NotImplementedError
+        """Return what the likelihood is called, and how many runs per parameter it needs for d statistics."""
 
+    @abstractmethod
     def _evaluate(self, x: Array, x_o: Array, least: Array) -> Array:
-        raise NotImplementedError
+        """Return the log-likelihood (n,) of x_o (d,) under the runs x (n, m, d), with least spreads (d,)."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that rebuild the likelihood."""

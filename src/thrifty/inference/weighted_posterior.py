@@ -24,6 +24,7 @@ from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
+from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.types import Array, as_rows, freeze, set_fields
 
@@ -40,6 +41,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         names: Parameter names, or empty.
         epsilon: The tolerance, where there was one.
         index: Row of the simulation table behind each draw (n,); draws that share one count once in `ess`.
+        x_names: Names of the numbers in x_o, or empty.
 
     Example:
         >>> post = WeightedPosterior([[1.0], [2.0]], [0.0, np.log(3.0)], x_o=[0.0])
@@ -55,6 +57,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     names: tuple[str, ...] = ()
     epsilon: float | None = None
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
+    x_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
@@ -139,7 +142,9 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         """
         self._check_observation(x_o)
         box = BoxTransform(self.low, self.high)
-        return estimate_log_density(as_rows(theta, dim=box.dim), self.theta, self.log_weights, box, self.ess)
+        return estimate_log_density(
+            as_rows(theta, dim=box.dim, names=self.names), self.theta, self.log_weights, box, self.ess
+        )
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
@@ -153,7 +158,8 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     def _check_observation(self, x_o: npt.ArrayLike | None) -> None:
         if x_o is None:
             return
-        given = np.asarray(x_o, dtype=np.float64)
+        event = self.x_o.shape[1:] if self.x_o.size > len(self.x_names) > 0 else self.x_o.shape
+        given = np.asarray(order_observation(x_o, event, self.x_names), dtype=np.float64)
         if given.size != self.x_o.size or not np.allclose(given.ravel(), self.x_o.ravel(), rtol=1e-9, atol=0):
             raise DataError(
                 f"these draws belong to x_o = {_shorten(self.x_o)}, not to {_shorten(given)}",
@@ -168,13 +174,14 @@ class WeightedPosterior(PlottedPosterior, Divisible):
 
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
-        recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon}
+        recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon, "x_names": list(self.x_names)}
         return recipe, {k: getattr(self, k) for k in ("theta", "log_weights", "x_o", "low", "high", "index")}
 
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> WeightedPosterior:
         """Rebuild the posterior from what `to_parts` returned."""
-        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], **arrays)
+        x_names = tuple(map(str, recipe.get("x_names", ())))
+        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, **arrays)
 
 
 def _shorten(values: Array) -> str:

@@ -149,7 +149,7 @@ class Model(ABC):
         return PriorError(
             f"{name} = {value:g} lies outside the support {support} of {model}'s prior",
             code="outside-prior",
-            why="a run there has weight zero: its cost would be thrown away",
+            why="a run there has weight zero: its cost would be wasted",
             fix=f"draw theta from model.prior, or give {model}(prior=...) a wider one",
         )
 

@@ -43,7 +43,7 @@ def kernel(function: _Function) -> _Function:
     """Compile an event loop on its first call and keep the machine code in numba's file cache.
 
     Where no folder can be written (an installation and a home that are both read-only) the code is
-    compiled anew in each process: slower to start, the same numbers.
+    compiled again in each process: slower to start, the same numbers.
     """
     return _compile(function, fastmath=False)
 

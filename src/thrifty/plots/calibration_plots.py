@@ -107,6 +107,7 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
     keep = weights > 0
     for ax, i in zip(axes.ravel(), chosen, strict=False):
         _draw_predictive(ax, check.x[keep, i], weights[keep], float(check.x_o[i]))
+        style.shorten_ticks(ax.xaxis)
         style.set_labels(ax, check.names[i], "", f"p = {check.p_values[i]:.2f}")
     for ax in axes.ravel()[len(chosen) :]:
         ax.remove()

@@ -98,6 +98,7 @@ def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, mea
     if points is not None and measured is not None:
         ax.plot(points[:, 0], measured, "o", ms=4, mfc="none", mec=COLOURS[1], label="pilot runs")
     ax.set_yscale("log")
+    style.shorten_ticks(ax.xaxis, 6)
     style.add_legend(ax)
     return figure
 
@@ -134,7 +135,10 @@ def _draw_map(
         ax.legend(fontsize=8, loc="upper left", framealpha=0.85, edgecolor="none")
     ax.set_xlim(*ends[0])
     ax.set_ylim(*ends[1])
-    figure.colorbar(image, ax=ax).ax.tick_params(labelsize=8)
+    style.limit_ticks(ax, most=5)
+    bar = figure.colorbar(image, ax=ax)
+    bar.ax.tick_params(labelsize=8)
+    style.set_plain_ticks(bar.ax.yaxis, norm.vmax / norm.vmin)
     return figure
 
 
@@ -158,6 +162,7 @@ def cost_residuals(check: CostComparison) -> Figure:
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
         _draw_trend(ax, check.theta[:, i], ratio)
+        style.shorten_ticks(ax.xaxis)
         style.set_labels(ax, check.names[i], "measured / predicted" if i == 0 else "")
     return figure
 
@@ -227,9 +232,11 @@ def failures(failure_map: FinishProbability, *names: str) -> Figure:
     title = f"Share of runs that finish{rest}\n{failed:,} of {len(finished):,} runs failed"
     if len(columns) == 1:
         _draw_finish_curve(ax, failure_map.theta[:, columns[0]], finished, axes[0], p)
+        style.shorten_ticks(ax.xaxis, 6)
         style.set_labels(ax, names[0], "P(finish)", title)
     else:
         _draw_finish_map(ax, failure_map.theta[~finished][:, columns], axes, p)
+        style.limit_ticks(ax, most=5)
         style.set_labels(ax, names[0], names[1], title)
     return figure
 

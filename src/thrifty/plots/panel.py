@@ -33,7 +33,7 @@ class Panel:
         cls, sets: Mapping[str, Drawn], prior: Prior | None, truth: npt.ArrayLike | None, names: Sequence[str]
     ) -> Panel:
         """Find names, bounds and ranges of the parameters."""
-        samples = {label: drawn.sample for label, drawn in sets.items()}
+        samples = {label: _merge_ties(drawn.sample) for label, drawn in sets.items()}
         dim = next(iter(samples.values())).points.shape[1]
         known = names or next((drawn.names for drawn in sets.values() if len(drawn.names) == dim), ())
         named = style.parameter_names(known or (prior.names if prior is not None else ()), dim)
@@ -46,6 +46,12 @@ class Panel:
     def dim(self) -> int:
         """Number of parameters, p."""
         return len(self.names)
+
+
+def _merge_ties(sample: Sample) -> Sample:
+    """Merge equal rows: draws of ABC repeat its accepted runs, and a density must not take them for new ones."""
+    points, place = np.unique(sample.points, axis=0, return_inverse=True)
+    return Sample(points, np.bincount(place.ravel(), weights=sample.weights, minlength=len(points)))
 
 
 def choose_prior(given: Any, drawn: Drawn) -> Prior | None:

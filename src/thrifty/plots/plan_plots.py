@@ -124,9 +124,12 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
     prior = style.as_sample(plain, None, "prior")
     dim = draws.dim
     names = style.parameter_names(draws.names, dim)
-    figure, axes = style.make_figure(3.2 * dim + 0.6, 2.9, columns=dim)
+    rows, columns = -(-dim // style.MAX_COLUMNS), min(dim, style.MAX_COLUMNS)
+    figure, axes = style.make_figure(3.2 * columns + 0.6, 2.5 * rows + 0.4, rows=rows, columns=columns)
     low, high = q.prior.bounds
-    for i, ax in enumerate(axes[0]):
+    for ax in axes.ravel()[dim:]:
+        ax.remove()
+    for i, ax in enumerate(axes.ravel()[:dim]):
         bounds = float(low[i]), float(high[i])
         ends = style.find_range([proposed, prior], i)
         grid = np.linspace(max(ends[0], bounds[0]), min(ends[1], bounds[1]), 300)
@@ -142,9 +145,14 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
         ax.set_ylim(0, 1.08 * max(float(np.max(line.get_ydata())) for line in ax.lines))
         ax.set_xlim(grid[0], grid[-1])
         ax.set_yticks([])
-        style.set_labels(ax, names[i], "density" if i == 0 else "")
+        style.shorten_ticks(ax.xaxis, 5)
+        style.set_labels(ax, names[i], "density" if i % columns == 0 else "")
     style.add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure
+
+
+def _describe_tail(k: float) -> str:
+    return f"Pareto k = {k:.2f}" if np.isfinite(k) else "all weights are alike"
 
 
 def weights(health: Any) -> Figure:
@@ -171,7 +179,7 @@ def weights(health: Any) -> Figure:
     ax.plot([0, 1], [0, 1], color=GREY, lw=1, label="equal weights")
     ax.plot(np.append(0, share), np.append(0, np.cumsum(heaviest)), color=COLOURS[0], lw=1.8, label="these")
     ax.plot(0.01, health.top_percent, "o", color=COLOURS[1], ms=5, label=f"heaviest 1 %: {health.top_percent:.0%}")
-    style.set_labels(ax, "share of runs, heaviest first", "share of weight", f"Pareto k = {health.pareto_k:.2f}")
+    style.set_labels(ax, "share of runs, heaviest first", "share of weight", _describe_tail(health.pareto_k))
     style.add_legend(ax, loc="lower right")
     return figure
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_COLUMNS = 4  # of marginals side by side: more are too small to read
+LEGEND_LINE_INCHES = 0.18
 _LEVELS = (0.5, 0.9)  # regions that hold half and nine tenths of the mass
 
 
@@ -86,8 +86,8 @@ def marginals(
     """
     sets = read_sets(methods, {}, x_o, log_weights or {}, seed)
     panel = Panel.of(sets, None if prior is None or prior is False else as_prior(prior), truth, names)
-    rows = -(-panel.dim // MAX_COLUMNS)
-    columns = min(panel.dim, MAX_COLUMNS)
+    rows = -(-panel.dim // style.MAX_COLUMNS)
+    columns = min(panel.dim, style.MAX_COLUMNS)
     figure, axes = style.make_figure(3.1 * columns + 0.6, 2.4 * rows + 0.4, rows=rows, columns=columns)
     for i, ax in enumerate(axes.ravel()):
         if i >= panel.dim:
@@ -196,5 +196,7 @@ def _add_legend(figure: Figure, labels: Sequence[str], *, prior: bool, truth: bo
     handles += [Line2D([], [], color=GREY, lw=1.2, label="prior")] if prior else []
     handles += [Line2D([], [], color="black", lw=0.9, ls=(0, (4, 2)), label="truth")] if truth else []
     room = 10.5 * figure.get_figwidth()  # characters of a legend's font in one row
-    columns = max(int(room // (max(len(str(h.get_label())) for h in handles) + 6)), 1)
-    style.add_figure_legend(figure, handles, right=True, columns=min(columns, len(handles)))
+    columns = min(max(int(room // (max(len(str(h.get_label())) for h in handles) + 6)), 1), len(handles))
+    lines = -(-len(handles) // columns)
+    figure.set_figheight(figure.get_figheight() + LEGEND_LINE_INCHES * lines)  # the panels keep their size
+    style.add_figure_legend(figure, handles, right=True, columns=columns)

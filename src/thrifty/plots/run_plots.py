@@ -130,6 +130,8 @@ def _draw_response(ax: Axes, runs: Runs, j: int, values: Array, observed: float 
 def _thin_labels(ax: Axes, *, bottom: bool, left: bool) -> None:
     if ax.get_yscale() != "log":
         style.limit_ticks(ax)
+    else:
+        style.shorten_ticks(ax.xaxis, 3)
     if not bottom:
         ax.set_xticklabels([])
     if not left:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample, read_sample
+from thrifty.plots.tick_labels import break_name
 from thrifty.types import Array
 from thrifty.weights import normalise
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, LIGHT = "#7a7a7a", "#d9d9d9"
 BAND = "#bcd3e6"
+MAX_COLUMNS = 4  # of marginals side by side: more are too small to read
+CHARACTER_INCHES = 0.078  # of a letter of 9 points
 Corner = Literal["best", "upper right", "upper left", "lower left", "lower right"]
 
 
@@ -39,11 +42,20 @@ def make_figure(width: float = 6.0, height: float = 4.0, *, rows: int = 1, colum
 
 
 def set_labels(ax: Axes, x: str = "", y: str = "", title: str = "") -> None:
-    """Set axis labels and a left-aligned title."""
-    ax.set_xlabel(x, fontsize=9)
-    ax.set_ylabel(y, fontsize=9)
+    """Set axis labels, broken where they are longer than the panel, and a left-aligned title."""
+    width, height = _measure_panel(ax)
+    ax.set_xlabel(break_name(x, int(width / CHARACTER_INCHES)), fontsize=9)
+    ax.set_ylabel(break_name(y, int(height / CHARACTER_INCHES)), fontsize=9)
     if title:
         ax.set_title(title, fontsize=10, loc="left")
+
+
+def _measure_panel(ax: Axes) -> tuple[float, float]:
+    """Return about the width and height in inches that a panel has for its labels."""
+    width, height = ax.get_figure(root=True).get_size_inches()  # type: ignore[union-attr]
+    place = ax.get_subplotspec()
+    rows, columns = (1, 1) if place is None else place.get_gridspec().get_geometry()
+    return 0.82 * width / columns, 0.82 * height / rows
 
 
 def add_legend(ax: Axes, *, loc: Corner = "best", ncols: int = 1) -> None:
@@ -59,23 +71,31 @@ def add_figure_legend(figure: Figure, handles: Sequence[Any], *, right: bool = F
 
 def set_plain_ticks(axis: Axis, ratio: float) -> None:
     """Write 0.5, 1 and 2 on a logarithmic axis instead of powers of ten; only decades where it spans many."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, StrMethodFormatter
 
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
+    narrow = MaxNLocator(nbins=4)  # below a factor of four 1, 2 and 5 may all lie outside
+    axis.set_major_locator(narrow if ratio < 4 else LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
+    if ratio < 4:
+        axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def limit_ticks(ax: Axes, most: int = 3) -> None:
     """Write few and short numbers on small panels, so that none touches the next and none stands apart as a factor."""
+    for axis in (ax.xaxis, ax.yaxis):
+        if len(axis.get_majorticklocs()):  # an axis without numbers stays so
+            shorten_ticks(axis, most)
+
+
+def shorten_ticks(axis: Axis, most: int = 4) -> None:
+    """Write few and short numbers on a linear axis."""
     from matplotlib.ticker import MaxNLocator
 
     from thrifty.plots.notebook_figure import ShortNumbers
 
-    for axis in (ax.xaxis, ax.yaxis):
-        if len(axis.get_majorticklocs()):  # an axis without numbers stays so
-            axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
-            axis.set_major_formatter(ShortNumbers())
+    axis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(ShortNumbers())
 
 
 def as_sample(draws: npt.ArrayLike, log_weights: npt.ArrayLike | None, name: str) -> Sample:

@@ -1,10 +1,13 @@
-"""Write the numbers along an axis as short as they can be told apart."""
+"""Write the numbers along an axis as short as they can be told apart, and break names that are too long for it."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
+
+MAX_LINES = 3  # of a name
 
 
 def format_ticks(values: Sequence[float]) -> list[str]:
@@ -29,3 +32,24 @@ def _format_short(value: float, digits: int) -> str:
     power = int(exponent)
     written = np.format_float_positional(float(plain), trim="-")  # 100 rather than 1e2
     return written if -3 <= power <= 3 else f"{mantissa}e{power}"
+
+
+def break_name(name: str, most: int) -> str:
+    """Break a name into lines of at most `most` characters, after an underscore, a hyphen or a space.
+
+    Example:
+        >>> break_name("infection_rate_of_the_second_strain", 16), break_name("beta", 16), break_name("x" * 20, 8)
+        ('infection_rate_\\nof_the_second_\\nstrain', 'beta', 'xxxxxxx…')
+    """
+    if len(name) <= most:
+        return name
+    lines = [""]
+    for piece in re.split(r"(?<=[_\s-])", name):
+        if lines[-1] and len(lines[-1] + piece.rstrip()) > most:
+            lines.append("")
+        lines[-1] += piece
+    cut = len(lines) > MAX_LINES
+    lines = [line.strip() for line in lines[:MAX_LINES]]
+    if cut:
+        lines[-1] += "…"
+    return "\n".join(line if len(line) <= most else line[: most - 1] + "…" for line in lines)

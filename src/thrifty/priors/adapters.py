@@ -26,7 +26,9 @@ class _ScipyJoint(Named):
         return np.asarray(draws, dtype=np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        return np.asarray(self.frozen.logpdf(as_rows(theta, dim=self.dim)), dtype=np.float64).reshape(-1)
+        return np.asarray(self.frozen.logpdf(as_rows(theta, dim=self.dim, names=self.names)), dtype=np.float64).reshape(
+            -1
+        )
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class _TorchPrior:
         return draws.detach().cpu().numpy().astype(np.float64).reshape(n, self.dim)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         low, high = self.bounds
         inside = ((theta >= low) & (theta <= high)).all(1)
         out = np.full(len(theta), -np.inf)

@@ -123,7 +123,7 @@ class Uniform(_Box):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """-log volume inside the box, -inf outside."""
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         return np.where(self._contains(theta), -np.log(self.high - self.low).sum(), -np.inf)
 
 
@@ -150,7 +150,7 @@ class LogUniform(_Box):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Minus the sum of log theta and of log log(high/low) inside the box, -inf outside."""
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         scale = np.log(np.log(self.high) - np.log(self.low)).sum()
         return np.where(self._contains(theta), -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
 
@@ -181,7 +181,7 @@ class Normal(Named):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of normal log densities."""
-        z = (as_rows(theta, dim=self.dim) - self.mean) / self.sd
+        z = (as_rows(theta, dim=self.dim, names=self.names) - self.mean) / self.sd
         return -0.5 * (z**2).sum(1) - np.log(self.sd).sum() - 0.5 * self.dim * _LOG_2PI
 
 
@@ -239,7 +239,7 @@ class Independent(Named):
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of the marginal log densities."""
-        theta = as_rows(theta, dim=self.dim)
+        theta = as_rows(theta, dim=self.dim, names=self.names)
         return sum(
             (self.marginals[name].logpdf(theta[:, i]) for i, name in enumerate(self.names)), np.zeros(len(theta))
         )

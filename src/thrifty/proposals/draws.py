@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import DataError
+from thrifty.named import read_table
 from thrifty.types import Array, Prior, Weighting, as_names, as_rows, freeze, set_fields
 from thrifty.weights import as_log_weights, ess
 
@@ -42,7 +43,8 @@ class Draws(Displayed):
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        theta = freeze(as_rows(self.theta))
+        table, own = read_table(self.theta, "theta")
+        theta = freeze(as_rows(table))
         if not np.isfinite(theta).all():
             row = int(np.flatnonzero(~np.isfinite(theta).all(1))[0])
             raise DataError(f"theta is not finite at row {row}: {theta[row]}", code="bad-array")
@@ -52,7 +54,10 @@ class Draws(Displayed):
             raise DataError(f"component is no array of numbers: {self.component!r:.60}", code="bad-array") from None
         if component is not None and component.shape != (len(theta),):
             raise DataError(f"component has shape {component.shape}, expected ({len(theta)},)", code="bad-array")
-        weights, names = as_log_weights(self.log_weights, len(theta)), as_names(self.names, theta.shape[1], "names")
+        weights, names = (
+            as_log_weights(self.log_weights, len(theta)),
+            as_names(self.names or own, theta.shape[1], "names"),
+        )
         set_fields(self, theta=theta, log_weights=weights, names=names, component=component)
 
     def __len__(self) -> int:

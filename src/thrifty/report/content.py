@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from thrifty.runner.progress import format_amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,21 +49,6 @@ def as_labels(names: Sequence[object]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def format_cost(value: float, unit: str) -> str:
-    """Format a cost: seconds as minutes or hours, other units with three digits and no powers of ten.
-
-    Example:
-        >>> format_cost(147_321, "events"), format_cost(0.01234, "eur"), format_cost(1, "eur"), format_cost(5400, "s")
-        ('147,000 events', '0.0123 eur', '1 eur', '1.5 h')
-    """
-    if unit in ("s", "cpu-s") or value == 0 or not abs(value) < 1e12:
-        return format_amount(value, unit)
-    digits = 2 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, digits):,.{max(digits, 0)}f}"
-    text = text.rstrip("0").rstrip(".") if "." in text else text
-    return f"{text.replace('-', '−')} {unit}"
-
-
 @dataclass(frozen=True)
 class Drawing:
     """A figure with a text for readers who cannot see it."""
@@ -96,6 +78,7 @@ class Section:
         lead: Sentences under its title.
         drawings, tables: What is shown.
         notes: Smaller text below.
+        beside: Whether tables stand beside the first drawing where the page is wide enough.
         missing: What is not there yet, or "".
         command: The command that makes it, or "".
         key, title: Its anchor and its heading, set by the page.
@@ -105,6 +88,7 @@ class Section:
     drawings: Sequence[Drawing] = ()
     tables: Sequence[Grid] = ()
     notes: Sequence[str] = ()
+    beside: bool = False
     missing: str = ""
     command: str = ""
     key: str = ""

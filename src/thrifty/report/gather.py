@@ -199,8 +199,13 @@ class Facts:
         return Simulations(
             theta=self.table.theta[done], x=self.table.x[done], log_weights=self.log_weights[done],
             cost=self.cost[done], status=self.table.status[done], index=self.table.index[done],
-            m=self.settings.m, unit=self.unit,
+            m=self.settings.m, unit=self.unit, x_names=self._statistic_names(),
         )  # fmt: skip
+
+    def _statistic_names(self) -> tuple[str, ...]:
+        """Names of the statistics for figures, where the simulator gave some; else empty."""
+        names = as_labels(getattr(self.settings, "x_names", ()))
+        return names if len(names) * self.settings.m == int(np.prod(self.table.x.shape[1:])) else ()
 
     @cached_property
     def failure_map(self) -> FailureMap:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
-from thrifty.report.content import ANSWERS, clean, format_cost
+from thrifty.report.content import ANSWERS, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
+from thrifty.runner.progress import format_amount
 
 _SUPPORT = ("sbc", "local_ess", "coverage", "predictive", "weights")  # order of checks that give reasons for trust
 _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", "predictive": "Predictive",
@@ -110,16 +111,22 @@ def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
 def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure, ...]:
     status, saved, unit = facts.status, facts.status.saved, facts.unit
     left = (
-        f"about {format_cost(status.left, unit)} left" if status.pending else "pilot included" if status.pilots else ""
+        f"about {format_amount(status.left, unit)} left"
+        if status.pending
+        else "pilot included"
+        if status.pilots
+        else ""
     )
     figures = [
         KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots"),
-        KeyFigure("spent", format_cost(status.spent, unit), left),
+        KeyFigure("spent", format_amount(status.spent, unit), left),
     ]
     if saved is not None and facts.part is not None:
-        interval = f"{format_cost(saved.low, unit)} to {format_cost(saved.high, unit)}"
+        interval = f"{format_amount(saved.low, unit)} to {format_amount(saved.high, unit)}"
         against = "against plain sampling, pilot counted"
-        figures.append(KeyFigure("cost saved", f"{saved.share:.0%}", f"{format_cost(saved.amount, unit)} ({interval})"))
+        figures.append(
+            KeyFigure("cost saved", f"{saved.share:.0%}", f"{format_amount(saved.amount, unit)} ({interval})")
+        )
         if not facts.sequential:  # its draws are placed for one observation, not for the whole prior
             figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))
     if status.rounds:

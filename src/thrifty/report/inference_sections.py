@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
+PANEL_INCHES, PAGE_INCHES = 3.4, 9.4  # of the pair plot: a panel, and the width of the page
 MIN_PAIRS = 50  # fewer pairs say nothing about calibration
 
 
@@ -67,7 +68,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         drawings += more
         lead += words[:1] if more else []
         notes += words[1:] if more else words
-    return Section(lead, drawings, _make_tables(results), notes)
+    return Section(lead, drawings, _make_tables(last), notes, beside=True)
 
 
 def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
@@ -90,7 +91,10 @@ def _draw_pairs(result: Result, prior: Any) -> Figure:
     shown = slice(0, MAX_PAIR_PARAMETERS)
     names = as_labels(result.names)
     prior = prior if len(names) <= MAX_PAIR_PARAMETERS else None
-    return plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
+    figure = plots.pairs(result.samples[:, shown], log_weights=result.log_weights, prior=prior, names=names[shown])
+    side = max(figure.get_figwidth(), min(0.6 + PANEL_INCHES * min(len(names), MAX_PAIR_PARAMETERS), PAGE_INCHES))
+    figure.set_size_inches(side, side)
+    return figure
 
 
 def _with_labels(facts: Facts) -> Simulations:
@@ -98,22 +102,12 @@ def _with_labels(facts: Facts) -> Simulations:
     return replace(facts.simulations, names=facts.labels)
 
 
-def _make_tables(results: tuple[Result, ...]) -> list[Grid]:
-    last = results[-1]
+def _make_tables(last: Result) -> list[Grid]:
     levels = (0.05, 0.25, 0.5, 0.75, 0.95)
     zeros = np.zeros(len(last.samples)) if last.log_weights is None else last.log_weights
     table = np.array([quantile(column, levels, zeros) for column in last.samples.T])
     body = [[clean(name, 60), *(f"{value:.4g}" for value in row)] for name, row in zip(last.names, table, strict=True)]
-    grids = [Grid(["parameter", *(f"{level:.0%}" for level in levels)], body, "Quantiles of the posterior")]
-    if len(results) > 1:
-        lines = [
-            [clean(r.name, 60), clean(r.method, 40), f"{len(r.samples):,}", f"{r.seconds:.1f}", clean(r.created, 25),
-             clean((r.diagnosis or {}).get("verdict", "not checked"), 20)]
-            for r in results
-        ]  # fmt: skip
-        head = ["name", "method", "draws", "seconds", "made", "verdict"]
-        grids.append(Grid(head, lines, "All results in this folder; the last is shown", mark=len(results) - 1))
-    return grids
+    return [Grid(["parameter", *(f"{level:.0%}" for level in levels)], body, "Quantiles of the posterior")]
 
 
 def _format_values(values: np.ndarray, most: int = 6) -> str:
@@ -122,7 +116,7 @@ def _format_values(values: np.ndarray, most: int = 6) -> str:
     return f"({shown}{', …' if len(flat) > most else ''})"
 
 
-def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any, *, live: bool) -> Section:
+def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
     """List all checks; draw ranks and coverage with bands, computed again from the posterior in the folder."""
     if not results:
         words = "Calibration needs a posterior; there is none yet."
@@ -131,9 +125,8 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
     lead = ["All checks use the weights of the campaign: the runs represent the prior, whatever they were drawn from."]
     if not tables:
         lead.append("No check was made when this posterior was inferred.")
-    if live or posterior is None or facts.simulations is None:
-        why = "while the campaign runs" if live else "since the folder does not hold the posterior"
-        return Section(lead, tables=tables, notes=[f"Ranks are not drawn {why}."])
+    if posterior is None or facts.simulations is None:
+        return Section(lead, tables=tables, notes=["Ranks are not drawn: the folder does not hold the posterior."])
     if isinstance(posterior, WeightedPosterior):
         return Section(lead, tables=tables, notes=["Ranks are not drawn: these draws hold for one observation only."])
     notes: list[str] = []

@@ -11,20 +11,19 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
-
 from thrifty.errors import StorageError, ThriftyError
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
 from thrifty.report.content import Section, clean
+from thrifty.report.fill import fill_template, read_style
 from thrifty.report.gather import Facts, gather
 from thrifty.report.headline import make_headline
 from thrifty.report.results import Result, read_results
+from thrifty.report.results_section import results_section
 from thrifty.report.sequential_sections import rounds_section
 from thrifty.report.svg import render_picture
 from thrifty.tables.simulations import table_hash
 from thrifty.version import __version__
 
-REFRESH_SECONDS = 30  # between reloads of a live report
 Builder = Callable[[], Section]
 
 
@@ -32,9 +31,7 @@ def write(
     path: str | os.PathLike[str],
     folder: str | os.PathLike[str],
     *,
-    live: bool = False,
     command: str | None = None,
-    refresh: float = REFRESH_SECONDS,
 ) -> Path:
     """Write the report of a run folder: one HTML file without scripts that needs no network.
 
@@ -44,10 +41,7 @@ def write(
     Args:
         path: The file to write.
         folder: The run folder.
-        live: State that the campaign runs and let the browser load the page again every `refresh` seconds; figures that
-            take longer than seconds are left out.
         command: The command line that asked for the report, for its provenance.
-        refresh: Seconds between reloads of a live page.
 
     Returns:
         The path written.
@@ -64,38 +58,29 @@ def write(
         True
     """
     target = Path(path)
-    _replace(target, _render(Path(folder), live=live, command=command, refresh=refresh))
+    _replace(target, _render(Path(folder), command))
     return target
 
 
-def _render(folder: Path, *, live: bool, command: str | None, refresh: float) -> str:
+def _render(folder: Path, command: str | None) -> str:
     """Make the page as text."""
     with warnings.catch_warnings():
         # the page shows what they say (failed mass, weights, missing runs); missing glyphs in names are no failure
         warnings.simplefilter("ignore")
         facts = gather(folder)
         results, damage = _read_results(folder)
-        sections = _make_sections(facts, results, damage, live=live, command=command)
+        sections = _make_sections(facts, results, damage, command)
         headline = make_headline(facts, results)
         pictures = {
             (s.key, i): render_picture(drawing, f"{s.key}-{i}")
             for s in sections
             for i, drawing in enumerate(s.drawings)
         }
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(_resource("page.html")).render(
-        title=clean(folder.resolve().name or folder, 120),
-        facts=facts,
-        state=clean(facts.status.state),
-        verdict=headline,
-        sections=sections,
-        pictures=pictures,
-        live=live,
-        refresh=round(refresh),
-        made=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        version=__version__,
-        css=_resource("page.css"),
-    )
+    return fill_template("page.html", {
+        "title": clean(folder.resolve().name or folder, 120), "state": clean(facts.status.state), "verdict": headline,
+        "sections": sections, "pictures": pictures, "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        "version": __version__, "css": read_style(),
+    })  # fmt: skip
 
 
 def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
@@ -106,15 +91,13 @@ def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
         return (), error.what
 
 
-def _make_sections(
-    facts: Facts, results: tuple[Result, ...], damage: str, *, live: bool, command: str | None
-) -> list[Section]:
+def _make_sections(facts: Facts, results: tuple[Result, ...], damage: str, command: str | None) -> list[Section]:
     posterior, lost = inference.load_last_posterior(facts, results)
     seconds = results[-1].seconds if results else 0.0
     builders: list[tuple[str, str, Builder]] = [
         ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
         ("calibration", "Calibration and checks",
-         partial(inference.calibration_section, facts, results, posterior, live=live)),
+         partial(inference.calibration_section, facts, results, posterior)),
         ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
         ("cost", "What a run costs", partial(plan.cost_section, facts)),
         ("trade-off", "Possible saving and choice of penalty", partial(plan.tradeoff_section, facts)),
@@ -124,8 +107,10 @@ def _make_sections(
         ("timeline", "Timeline", partial(run.timeline_section, facts)),
         ("provenance", "Provenance", partial(run.provenance_section, facts, _hash_table(facts), command)),
     ]  # fmt: skip
+    if len(results) > 1:
+        builders.insert(1, ("results", "All results side by side", partial(results_section, facts, results)))
     if facts.status.rounds:
-        builders.insert(2, ("rounds", "Rounds", partial(rounds_section, facts)))
+        builders.insert(len(builders) - 8, ("rounds", "Rounds", partial(rounds_section, facts)))
     sections = [replace(_build(build), key=key, title=title) for key, title, build in builders]
     trouble = [clean(text) for text in (damage, lost) if text]
     if trouble:
@@ -150,12 +135,6 @@ def _hash_table(facts: Facts) -> str:
         return table_hash(replace(facts.simulations, names=()))
     except ThriftyError:
         return ""
-
-
-def _resource(name: str) -> str:
-    from importlib.resources import files
-
-    return files("thrifty.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _replace(path: Path, text: str) -> None:

@@ -11,7 +11,7 @@ from thrifty import plots
 from thrifty.campaign.plan import self_check
 from thrifty.diagnostics import cost_check, weight_health
 from thrifty.plots.style import add_legend
-from thrifty.report.content import Drawing, Grid, Section, as_label, clean, format_cost
+from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.report.sequential_sections import (
@@ -20,6 +20,7 @@ from thrifty.report.sequential_sections import (
     find_last_proposal,
     measure_inference,
 )
+from thrifty.runner.progress import format_amount
 from thrifty.runner.snapshot import Saved
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff
@@ -77,8 +78,8 @@ def _describe_measured(facts: Facts) -> str:
         return "No cost was measured."
     low, high = float(cost.min()), float(cost.max())
     return (
-        f"Measured: {format_cost(low, facts.unit)} to {format_cost(high, facts.unit)} a run ({high / low:,.0f}×) over"
-        f" {len(cost):,} runs."
+        f"Measured: {format_amount(low, facts.unit)} to {format_amount(high, facts.unit)} a run ({high / low:,.0f}×)"
+        f" over {len(cost):,} runs."
     )
 
 
@@ -108,7 +109,7 @@ def tradeoff_section(facts: Facts) -> Section:
     word = "chosen" if facts.frozen else "default"
     marked = [[clean(cell) + (f" · {word}" if i == 0 and row is chosen else "") for i, cell in enumerate(line)]
               for row, line in zip(table, body, strict=True)]  # fmt: skip
-    each, plain = (format_cost(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
+    each, plain = (format_amount(value, clean(table.unit)) for value in (chosen.cost, table.prior_cost))
     how = "Chosen" if facts.frozen else "By default"
     lead = [
         f"{_describe_possible_saving(table)} A penalty makes runs cheaper, but each run counts less; the product of the"
@@ -220,10 +221,10 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
     lead = _describe_spending(facts, saved, each)
     notes = ["Runs are missing: cheap ones finish first, so these figures will change."] if facts.status.pending else []
-    lines = [[name, format_cost(value, facts.unit)] for name, value in steps.items()]
-    grid = Grid(["step", "cost"], [*lines, ["total", format_cost(sum(steps.values()), facts.unit)]])
+    lines = [[name, format_amount(value, facts.unit)] for name, value in steps.items()]
+    grid = Grid(["step", "cost"], [*lines, ["total", format_amount(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
-    return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes)
+    return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes, beside=True)
 
 
 def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
@@ -231,12 +232,12 @@ def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
     per = saved.spent / saved.effective
     pilot = bool(facts.pilot.any())
     lead = (
-        f"Spent: {format_cost(saved.spent, facts.unit)}{', pilot included' if pilot else ''}. As many runs from the"
-        f" prior would have cost about {format_cost(saved.plain, facts.unit)} ({saved.share:.0%} saved)."
+        f"Spent: {format_amount(saved.spent, facts.unit)}{', pilot included' if pilot else ''}. As many runs from the"
+        f" prior would have cost about {format_amount(saved.plain, facts.unit)} ({saved.share:.0%} saved)."
     )
     if not facts.sequential:
         lead += (
-            f" Per effective run: {format_cost(per, facts.unit)} against {format_cost(each, facts.unit)}"
+            f" Per effective run: {format_amount(per, facts.unit)} against {format_amount(each, facts.unit)}"
             f" ({saved.per_effective:.0%} saved)."
         )
     included = "The cost of the pilot is included, and its runs are part of the weighted table."

@@ -158,6 +158,14 @@ def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
     return tuple(sorted(found, key=lambda result: result.created))
 
 
+def list_results(folder: str | os.PathLike[str]) -> list[str]:
+    """List the names of the results of a run folder; nothing but names is read."""
+    home = Path(folder) / RESULTS_FOLDER
+    if home.is_symlink() or not home.is_dir():
+        return []
+    return sorted(path.parent.name for path in home.glob("*/result.json") if _NAME.fullmatch(path.parent.name))
+
+
 def _save_posterior(posterior: Any, path: Path) -> bool:
     if posterior is None:
         return False

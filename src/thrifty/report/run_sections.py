@@ -55,7 +55,7 @@ def failures_section(facts: Facts) -> Section:
         figure = plots.failures(facts.failure_map)
         what = f"Share of runs that finish over the parameters that change it most; {int(failed.sum())} runs failed"
         drawings.append(Drawing(figure, "Where runs fail", what))
-    return Section(lead, drawings, [_list_causes(facts, failed)])
+    return Section(lead, drawings, [_list_causes(facts, failed)], beside=True)
 
 
 def _list_causes(facts: Facts, failed: np.ndarray) -> Grid:
@@ -108,7 +108,7 @@ def timeline_section(facts: Facts) -> Section:
     ]
     notes += ["The last 12 sessions are listed, the last 30 drawn."] if len(facts.sessions) > 12 else []
     grid = Grid(["began (UTC)", "lasted", "engine", "host", "pid"], body, words=5)
-    return Section(lead, [Drawing(figure, "Drivers and running runs", what)], [grid], notes)
+    return Section(lead, [Drawing(figure, "Drivers and running runs", what)], [grid], notes, beside=True)
 
 
 def count_running(stamps: Stamps, start: float, end: float) -> tuple[Array, dict[str, Array]]:

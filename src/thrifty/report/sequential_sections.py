@@ -15,15 +15,21 @@ from thrifty import plots
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.penalties import Constant, penalty_from_dict
 from thrifty.plots.style import COLOURS, GREY, make_figure, set_labels, set_plain_ticks
-from thrifty.report.content import Drawing, Grid, Section, as_label, clean, format_cost
+from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts
+from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Tradeoff
 from thrifty.types import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SOURCES = {"prior": "the prior", "kernel": "posterior and prior", "truncated": "prior inside the posterior's region"}
+_SOURCES = {
+    "prior": "the prior",
+    "cost_aware": "the whole prior: a region won nothing",
+    "kernel": "posterior and prior",
+    "truncated": "prior inside the posterior's region",
+}
 _HEADER = ("round", "drawn from", "runs", "cost", "cost per run", "posterior / prior volume", "moved")
 
 
@@ -32,8 +38,8 @@ def rounds_section(facts: Facts) -> Section:
     rounds, unit = facts.status.rounds, facts.unit
     costs, done = _sum_costs(facts)
     body = [
-        [str(number), _SOURCES.get(one.kind, clean(one.kind, 30)), f"{one.n:,}", format_cost(cost, unit),
-         format_cost(cost / runs, unit) if runs else "–", _format_volume(one), _format_move(one)]
+        [str(number), _SOURCES.get(one.kind, clean(one.kind, 30)), f"{one.n:,}", format_amount(cost, unit),
+         format_amount(cost / runs, unit) if runs else "–", _format_volume(one), _format_move(one)]
         for number, (one, cost, runs) in enumerate(zip(rounds, costs.tolist(), done.tolist(), strict=True))
     ]  # fmt: skip
     lead = [
@@ -72,8 +78,8 @@ def _describe_saving(facts: Facts) -> list[str]:
     saved = facts.status.saved
     if saved is None:
         return []
-    plain, spent = format_cost(saved.plain, facts.unit), format_cost(saved.spent, facts.unit)
-    interval = f"{format_cost(saved.low, facts.unit)} to {format_cost(saved.high, facts.unit)}"
+    plain, spent = format_amount(saved.plain, facts.unit), format_amount(saved.spent, facts.unit)
+    interval = f"{format_amount(saved.low, facts.unit)} to {format_amount(saved.high, facts.unit)}"
     compared = f"{saved.share:.0%} less" if saved.amount >= 0 else f"{-saved.share:.0%} more"
     return [
         f"All runs cost {spent}. As many runs from the prior would have cost about {plain}: {compared} (saved"
@@ -137,6 +143,7 @@ def describe_proposal(kind: str) -> Section:
         return Section(["So far all draws are from the prior: a sequential method begins with them."])
     known = {
         "kernel": "a mixture of kernels around parameters that agree with the observation, divided by the penalty",
+        "cost_aware": "the whole prior, divided by the penalty: a region around the posterior won nothing",
         "truncated": "the prior, restricted to the region where the posterior lies, divided by the penalty",
     }
     words = known.get(kind, f"a generation of a sequential method ({clean(kind, 30)})")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
+PIXELS_PER_POINT = 1.6  # at most: letters of 8 points are then as large as the text of the page
 MAX_PHONE_INCHES = 5.2  # letters of a wider figure would be too small to read on a phone
 _REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
 _SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
@@ -115,7 +116,7 @@ def _inline(text: str, prefix: str, title: str, description: str) -> Markup:
     inside = _REFERENCE.sub(lambda match: match.group(1) + prefix + "-", inside)
     labelled = f'role="img" aria-labelledby="{prefix}-t {prefix}-d"'
     start = (
-        f'<svg viewBox="{" ".join(size)}" style="max-width:{float(size[2]) * 4 / 3:.0f}px" {labelled}>'
+        f'<svg viewBox="{" ".join(size)}" style="max-width:{float(size[2]) * PIXELS_PER_POINT:.0f}px" {labelled}>'
         f'<title id="{prefix}-t">{escape(title)}</title><desc id="{prefix}-d">{escape(description)}</desc>'
     )
     return Markup(start + inside)  # matplotlib escapes every text it writes; the words above are escaped here

@@ -36,7 +36,10 @@ Format = Literal["json", "csv", "npy"]
 
 
 def read_json(data: bytes, source: str) -> Output:
-    """Read numbers, a list of numbers, or {"x": [...], "cost": ...}; the last line counts if the whole is not JSON."""
+    """Read numbers, a list of numbers, {"x": [...], "cost": ...} or named numbers {"peak": 3, "size": 7, "cost": ...}.
+
+    The last line counts if the whole is not JSON. "x" may hold named numbers as well.
+    """
     text = data.decode("utf-8", "replace").strip()
     if not text:
         raise SimulatorError(f"{source} is empty", code="bad-output")
@@ -46,9 +49,7 @@ def read_json(data: bytes, source: str) -> Output:
         except ValueError:
             continue
         if isinstance(value, dict):
-            if "x" not in value:
-                raise SimulatorError(f'{source}: an object without "x": {sorted(value)}', code="bad-output")
-            return Output(value["x"], cost=value.get("cost"))
+            return _read_object(value, source)
         return Output(value)
     line = text.splitlines()[0][:80]
     raise SimulatorError(
@@ -58,11 +59,31 @@ def read_json(data: bytes, source: str) -> Output:
     )
 
 
+def _read_object(value: dict[str, Any], source: str) -> Output:
+    """Read an object: "x" is the whole output where it is there, else all but "cost" are named numbers."""
+    named = {name: number for name, number in value.items() if name not in ("x", "cost")}
+    if "x" not in value:
+        if not named:
+            raise SimulatorError(
+                f'{source}: an object without "x" or named numbers: {sorted(value)}', code="bad-output"
+            )
+        return Output(named, cost=value.get("cost"))
+    if named and isinstance(value["x"], int | float):
+        raise SimulatorError(
+            f'{source}: an object with "x" and {", ".join(named)}',
+            code="bad-output",
+            why='"x" is the whole output, and the others would be lost',
+            fix='{"x": {"x": 1.0, "y": 2.0}} for named numbers',
+        )
+    return Output(value["x"], cost=value.get("cost"))
+
+
 def read_csv(data: bytes, source: str) -> Output:
-    """Read numbers separated by commas, blanks or lines; a first line of words is a header."""
+    """Read numbers separated by commas, blanks or lines; a first line of words is a header, which names one row."""
     rows = [line.replace(",", " ").split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    header: list[str] = []
     if rows and not any(_is_number(cell) for cell in rows[0]):
-        rows = rows[1:]
+        header, rows = rows[0], rows[1:]
     if not rows:
         raise SimulatorError(f"{source} holds no numbers", code="bad-output")
     for i, row in enumerate(rows):
@@ -74,6 +95,8 @@ def read_csv(data: bytes, source: str) -> Output:
     if len({len(row) for row in rows}) > 1:
         raise SimulatorError(f"{source}: lines of {sorted({len(row) for row in rows})} values", code="bad-output")
     table = np.array(rows, dtype=np.float64)
+    if len(table) == 1 and len(header) == table.shape[1] == len(set(header)):
+        return Output(dict(zip(header, table[0].tolist(), strict=True)))
     return Output(table.ravel() if 1 in table.shape else table)
 
 

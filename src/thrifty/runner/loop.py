@@ -19,6 +19,7 @@ import numpy as np
 from thrifty.errors import SimulatorError
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
+from thrifty.runner.output_names import OutputNames
 from thrifty.runner.retries import Retries
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.task import Engine, Job, Outcome, Report, Task
@@ -99,6 +100,7 @@ class Loop:
         spent: Budget spent so far.
         predicted_price: Price of one predicted unit as long as none was measured.
         earlier: Runs of earlier calls, pilots included, whose price was measured.
+        outputs: Names of the outputs, known or learned from the first run.
         timed_out: The run that ended the campaign under on_timeout="stop".
         first_error: Message of the first run that failed.
         differing_index: An index that gave two answers.
@@ -117,6 +119,7 @@ class Loop:
     spent: float = 0.0
     predicted_price: float = 0.0
     earlier: Priced = field(default_factory=Priced)
+    outputs: OutputNames = field(default_factory=OutputNames)
     timed_out: Outcome | None = field(default=None, init=False)
     first_error: str = field(default="", init=False)
     differing_index: int | None = field(default=None, init=False)
@@ -231,7 +234,7 @@ class Loop:
         """Return the outcome to record; None for a run that is tried again."""
         if outcome.repeat is False:
             self.differing_index = outcome.index
-        outcome = self._retries.apply_limit(outcome, task)
+        outcome = self.outputs.align(self._retries.apply_limit(outcome, task))
         if self._retries.extend(outcome, task):
             self.spent += self.price(outcome)
             self.sink.discard(outcome)

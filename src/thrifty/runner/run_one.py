@@ -7,6 +7,7 @@ make a cost absurd. Nothing a simulator does by raising or returning escapes as 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import resource
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import SimulatorError, ThriftyError
+from thrifty.named import align
 from thrifty.runner.command import ProgramCrashError
 from thrifty.runner.peak_memory import PEAK_MEMORY
 from thrifty.runner.seeds import NOISE, make_stream, program_seed
@@ -49,7 +51,7 @@ class Runner:
     @classmethod
     def of(cls, job: Job) -> Runner:
         """Read the simulator's signature once."""
-        return cls(job, _in_current_folder(adapt(job.simulator)), warm=not job.warm_up)
+        return cls(job, _in_current_folder(adapt(job.simulator, job.names)), warm=not job.warm_up)
 
     def run(self, task: Task, started: Callable[[int], None] = lambda index: None) -> Outcome:
         """Run a task; call `started` with its index just before the simulator."""
@@ -93,10 +95,10 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
     theta.setflags(write=False)
     wall, cpu = time.monotonic(), cpu_seconds()
     PEAK_MEMORY.begin(wall)
-    x, reported, status, error = None, float("nan"), "ok", ""
+    x, reported, names, status, error = None, float("nan"), (), "ok", ""
     owner = os.getpid()
     try:
-        x, reported = _run_realisations(call, job, task.index, theta)
+        x, reported, names = _run_realisations(call, job, task.index, theta)
     except ProgramCrashError as problem:
         status, error = "crashed", _read_message(problem)
     except Exception as problem:
@@ -115,11 +117,18 @@ def run_one(call: Callable[[Array, np.random.SeedSequence, int], Any], job: Job,
         reported = math.nan
     error = error.encode("utf-8", "backslashreplace").decode("utf-8")  # half a character cannot be stored
     return Outcome(
-        task.index, status, x, wall, max(cpu, 0.0), PEAK_MEMORY.end(), reported, HOST, task.attempt, error, task.limit
-    )
+        task.index, status, x, wall, max(cpu, 0.0), PEAK_MEMORY.end(), reported, HOST, task.attempt, error, task.limit,
+        names=() if x is None else _share_names(names),
+    )  # fmt: skip
 
 
-def _run_realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array, float]:
+@functools.lru_cache(maxsize=16)
+def _share_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one object for equal names: a bundle of outcomes is then sent with one copy of them."""
+    return names
+
+
+def _run_realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Array, float, tuple[str, ...]]:
     sequence = make_stream(job.seed, NOISE, index)
     if job.m == 1:
         return as_numbers(call(theta, sequence, program_seed(job.seed, index)))
@@ -127,12 +136,16 @@ def _run_realisations(call: Any, job: Job, index: int, theta: Array) -> tuple[Ar
         as_numbers(call(theta, child, program_seed(job.seed, index * job.m + j)))
         for j, child in enumerate(sequence.spawn(job.m))
     ]
-    shapes = {x.shape for x, _ in parts}
+    shapes = {x.shape for x, _, _ in parts}
     if len(shapes) > 1:
         raise SimulatorError(f"the {job.m} realisations have shapes {sorted(shapes)}", code="bad-output")
-    costs = [cost for _, cost in parts]
+    costs, names = [cost for _, cost, _ in parts], parts[0][2]
     impossible = [cost for cost in costs if cost < 0 or math.isinf(cost)]  # a sum could hide it
-    return np.stack([x for x, _ in parts]), impossible[0] if impossible else float(np.sum(costs))
+    try:
+        x = np.stack([align(x, own, names) for x, _, own in parts])
+    except ValueError as error:
+        raise SimulatorError(f"the {job.m} realisations have different names: {error}", code="bad-output") from None
+    return x, impossible[0] if impossible else float(np.sum(costs)), names
 
 
 def _check_output(x: Array, limit: int) -> tuple[Array | None, Status, str]:

@@ -1,78 +1,25 @@
 """Call every simulator a person may bring in one way.
 
-`simulate(theta)`, `simulate(theta, rng)` and `simulate(theta, seed)` become `call(theta, seed_sequence,
-number)`. What comes back is read by `as_numbers`: numbers, an array, or `th.Output(x, cost=...)`.
+Each becomes `call(theta, seed_sequence, number)`; which argument gets what is in `signatures`. What comes back is read
+by `as_numbers`: numbers, an array, named numbers, or `th.Output(x, cost=...)`.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import random
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 
 import cloudpickle
 import numpy as np
 
 from thrifty.errors import SimulatorError
+from thrifty.named import split_names
+from thrifty.runner.signatures import get_name, read_signature
 from thrifty.types import Array, Output
-
-Style = Literal["theta", "rng", "seed"]
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-def get_name(simulator: Any) -> str:
-    """Return what to call a simulator in messages."""
-    return getattr(simulator, "__qualname__", None) or type(simulator).__name__
-
-
-def call_style(simulator: Callable[..., Any]) -> Style:
-    """Read from its signature how the simulator takes its randomness.
-
-    Example:
-        >>> call_style(lambda theta, seed: theta), call_style(lambda theta, rng: theta), call_style(lambda theta: theta)
-        ('seed', 'rng', 'theta')
-    """
-    if not callable(simulator):
-        run = callable(getattr(simulator, "run", None))  # one of thrifty's models, or somebody's like them
-        raise SimulatorError(
-            f"simulator is {type(simulator).__name__} {simulator!r:.60}, not something to call",
-            code="bad-simulator",
-            fix="pass its method: model.run" if run else "pass a function simulate(theta, rng), or th.Command([...])",
-        )
-    style = getattr(simulator, "call_style", None)  # th.Command says so itself
-    if style in ("theta", "rng", "seed"):
-        return style
-    try:
-        parameters = list(inspect.signature(simulator).parameters.values())
-    except (TypeError, ValueError):  # built-in functions have no signature
-        return "theta"
-    required = [p for p in parameters if p.kind in _POSITIONAL and p.default is p.empty]
-    positional = [p for p in parameters if p.kind in _POSITIONAL]
-    keyword = [
-        p for p in parameters if p.kind is p.KEYWORD_ONLY and (p.name in ("rng", "seed") or p.default is p.empty)
-    ]
-    variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    unknown = [p.name for p in keyword if p.name not in ("rng", "seed")]
-    if len(required) > 2 or (not positional and not variadic) or unknown or (len(required) == 2 and keyword):
-        names = ", ".join(p.name for p in required + keyword)
-        raise SimulatorError(
-            f"simulator {get_name(simulator)!r} takes {len(required) + len(keyword)} required arguments ({names});"
-            " simulate(theta), simulate(theta, rng) or simulate(theta, seed) expected",
-            code="bad-simulator",
-            fix="wrap it: def simulate(theta, rng): return your_function(theta[0], theta[1], rng)",
-        )
-    if keyword:
-        return "seed" if keyword[0].name == "seed" else "rng"
-    second = positional[1] if len(positional) > 1 else None
-    if second is None:
-        return "theta"
-    if second.name == "seed":
-        return "seed"
-    return "rng" if second.name == "rng" or len(required) == 2 else "theta"
 
 
 def bind_names(simulator: Any, names: Sequence[str]) -> Any:
@@ -81,56 +28,58 @@ def bind_names(simulator: Any, names: Sequence[str]) -> Any:
     return bind(names) if callable(bind) else simulator
 
 
-def adapt(simulator: Callable[..., Any]) -> Callable[[Array, np.random.SeedSequence, int], Any]:
-    """Return the simulator as call(theta, seed_sequence, number), whatever its signature."""
-    style, keyword = call_style(simulator), _takes_keyword(simulator)
-    if style == "theta":
-        return lambda theta, sequence, number: _call_with_global_seed(simulator, theta, number)
+def adapt(
+    simulator: Callable[..., Any], names: Sequence[str] = ()
+) -> Callable[[Array, np.random.SeedSequence, int], Any]:
+    """Return the simulator as call(theta, seed_sequence, number), whatever its signature; `names` of the parameters."""
+    signature = read_signature(simulator, names)
+    if not signature.is_random:
+
+        def call_unseeded(theta: Array, sequence: np.random.SeedSequence, number: int) -> Any:
+            _seed_globally(number)
+            return signature.call(simulator, theta, None, number)
+
+        return call_unseeded
+    takes_rng = "rng" in signature.sources
 
     def call(theta: Array, sequence: np.random.SeedSequence, number: int) -> Any:
-        randomness = number if style == "seed" else np.random.default_rng(sequence)
-        return simulator(theta, **{style: randomness}) if keyword else simulator(theta, randomness)
+        return signature.call(simulator, theta, np.random.default_rng(sequence) if takes_rng else None, number)
 
     return call
 
 
-def _takes_keyword(simulator: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(simulator).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.kind is p.KEYWORD_ONLY and p.name in ("rng", "seed") for p in parameters)
-
-
-def _call_with_global_seed(simulator: Callable[..., Any], theta: Array, number: int) -> Any:
+def _seed_globally(number: int) -> None:
     """Seed the global generators for this run, since a simulator without rng or seed can only use those."""
     random.seed(number)
     np.random.seed(number)  # noqa: NPY002 - the global generator is exactly what is meant
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(number)
-    return simulator(theta)
 
 
-def as_numbers(value: Any) -> tuple[Array, float]:
-    """Return (x, reported cost) from what a simulator returned; scalars become (1,), no cost becomes NaN.
+def as_numbers(value: Any) -> tuple[Array, float, tuple[str, ...]]:
+    """Return (x, reported cost, names) from what a simulator returned; scalars become (1,), no cost becomes NaN.
 
-    A reported cost of NaN becomes -inf, which is as impossible: NaN means that none was reported.
+    Names are empty where the numbers have none. A reported cost of NaN becomes -inf, which is as impossible: NaN means
+    that none was reported.
 
     Example:
-        >>> as_numbers([1, 2])[0].tolist(), as_numbers(Output(x=3.0, cost=2.0))
-        ([1.0, 2.0], (array([3.]), 2.0))
+        >>> as_numbers([1, 2])[0].tolist(), as_numbers(Output(x={"peak": 3.0}, cost=2.0))
+        ([1.0, 2.0], (array([3.]), 2.0, ('peak',)))
     """
     reported = float("nan")
     if isinstance(value, Output):
         reported = float("nan") if value.cost is None else _as_cost(value.cost)
         value = value.x
-    if value is None or isinstance(value, dict | str | bytes):
+    if value is None or isinstance(value, str | bytes):
         kind = "None" if value is None else f"a {type(value).__name__}"
         raise SimulatorError(f"simulator returned {kind}", code="bad-output", fix="return numbers or an array")
     if hasattr(value, "detach"):  # a torch tensor
         value = value.detach().cpu().numpy()
+    names: tuple[str, ...] = ()
     try:
+        if not isinstance(value, np.ndarray | float | int | list):
+            value, names = split_names(value)
         x = np.asarray(value)
         if x.dtype == object or x.dtype.kind in "USOcVmM":
             raise TypeError(f"values of type {x.dtype}")
@@ -139,13 +88,16 @@ def as_numbers(value: Any) -> tuple[Array, float]:
         raise SimulatorError(
             f"simulator returned {type(value).__name__} that cannot be read as numbers: {error}",
             code="bad-output",
-            fix="return numbers or an array of one shape",
+            fix="return numbers, an array of one shape, or a dictionary of named numbers",
         ) from None
     if x.size == 0:
         raise SimulatorError(
             f"simulator returned no numbers (shape {x.shape})", code="bad-output", fix="return at least one"
         )
-    return np.atleast_1d(x), reported
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SimulatorError(f"simulator returned two numbers named {twice!r}", code="bad-output", fix="rename one")
+    return np.atleast_1d(x), reported, names
 
 
 def _as_cost(cost: Any) -> float:

@@ -44,12 +44,13 @@ class Outcome:
     error: str = ""
     limit: float | None = None
     repeat: bool | None = None
+    names: tuple[str, ...] = ()  # of the numbers in one x, where the simulator named them
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Positional values: a dataclass with slots asks for its fields by name each time, five times as slow."""
         return Outcome, (
             self.index, self.status, self.x, self.wall, self.cpu, self.memory, self.reported, self.host, self.attempt,
-            self.error, self.limit, self.repeat,
+            self.error, self.limit, self.repeat, self.names,
         )  # fmt: skip
 
     def cost(self, kind: CostKind) -> float:
@@ -66,6 +67,7 @@ class Job:
     m: int = 1
     warm_up: bool = False  # a fresh worker repeats its first run, so that imports and compilation are not timed
     output_limit: int = MAX_OUTPUT_BYTES
+    names: tuple[str, ...] = ()  # of the parameters, for simulators that take them by name
 
 
 @dataclass(frozen=True)

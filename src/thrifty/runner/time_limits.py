@@ -21,6 +21,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError
 from thrifty.runner.seeds import flip_coin
 from thrifty.types import Array
@@ -70,8 +71,8 @@ class TimeLimit:
         return float(self.seconds)
 
 
-def make_time_limit(time_limit: float | None, on_timeout: str | None) -> TimeLimit | None:
-    """Return the limit a user asked for, or None; one argument without the other is an error."""
+def make_time_limit(time_limit: Duration | None, on_timeout: str | None) -> TimeLimit | None:
+    """Return the limit a user asked for (60, "10 s", "5 min"), or None; one argument without the other is an error."""
     if time_limit is None:
         if on_timeout is not None:
             raise ConfigError(
@@ -80,7 +81,8 @@ def make_time_limit(time_limit: float | None, on_timeout: str | None) -> TimeLim
                 fix="give time_limit=...",
             )
         return None
-    return TimeLimit(time_limit, on_timeout)  # type: ignore[arg-type]
+    seconds = read_seconds(time_limit, "time_limit") if isinstance(time_limit, str) else time_limit
+    return TimeLimit(seconds, on_timeout)  # type: ignore[arg-type]
 
 
 @functools.lru_cache(maxsize=64)

@@ -35,6 +35,7 @@ from thrifty.inference.checks import read_observation
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import Distance, Euclidean, UserDistance, as_distance, measure_width
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior
 from thrifty.weights import ess
@@ -71,7 +72,9 @@ class Nearness:
         self._check(runs)
         x = self._rows(runs)
         self.x_o = (
-            np.asarray(self.x_o, dtype=float) if self._settings.datasets else read_observation(self.x_o, x.shape[1:])
+            np.asarray(order_observation(self.x_o, x.shape[2:], runs.x_names), dtype=float)
+            if self._settings.datasets
+            else read_observation(self.x_o, runs.pairs()[1].shape[1:], runs.x_names).ravel()
         )
         self.distance = self._settings.fit(x[runs.ok], log_weights[runs.ok])
         if self.is_adaptive:
@@ -157,7 +160,7 @@ def accept_projected(
     many = min(len(rows) / RUNS_PER_DRAW, ess(runs.log_weights) / 4)
     epsilon, _ = find_tolerance(one(values, origin), runs.log_weights, particles=max(particles, int(many)))
     accepted = ABC(prior, epsilon=epsilon, distance=one, adjust=adjust).fit(runs).accepted(origin)
-    return replace(accepted, x_o=near.x_o, index=rows[accepted.index])
+    return replace(accepted, x_o=near.x_o, index=rows[accepted.index], x_names=table.x_names)
 
 
 def project(

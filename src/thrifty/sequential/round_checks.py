@@ -1,6 +1,7 @@
 """Judge a posterior between rounds: how narrow it is, how far it moved, and how much of that is noise.
 
-    volume   exp(-KL(posterior || prior)): the share of the prior that the posterior takes
+    volume   exp(-KL(posterior || prior)): the share of the prior that the posterior takes; the entropy of the draws is
+             that of Kozachenko and Leonenko, from the distance of each draw to its 4th neighbour
     moved    the largest distance between two posteriors in one parameter, in posterior standard deviations, or the
              change of log volume per parameter, where that is more: a bent posterior that becomes thinner hardly moves
              in any one parameter
@@ -13,32 +14,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.spatial import cKDTree
+from scipy.special import digamma, gammaln
 
-from thrifty.penalties import Constant
-from thrifty.proposals.kernel import KernelProposal, measure_local_covariance
 from thrifty.types import Array, Prior
 
 QUANTILES = np.linspace(0.005, 0.995, 199)  # distances between them do not depend on a few far draws
+NEIGHBOUR = 4  # of the entropy: in 1 to 10 parameters the volume of 1,000 normal draws is right to 15 %
 
 
 def measure_volume(prior: Prior, draws: Array) -> float:
     """Return the share of the prior's volume that posterior draws (n, p) take, at most 1.
 
-    Half of the draws make a kernel density, the other half evaluate it, so that no draw lies on its own kernel.
+    Distances are taken where the draws have unit covariance, so that no scale or correlation matters.
 
     Example:
         >>> rng = np.random.default_rng(0)
         >>> prior = th.Uniform([0.0, 0.0], [1.0, 1.0])
         >>> volumes = [measure_volume(prior, rng.uniform(0.0, side, (1_000, 2))) for side in (1.0, 0.1)]
-        >>> bool(volumes[0] > 0.8), bool(0.008 < volumes[1] < 0.02)
+        >>> bool(volumes[0] > 0.9), bool(0.009 < volumes[1] < 0.012)
         (True, True)
     """
-    half = len(draws) // 2
-    # neighbours' covariance, narrower: kernels as wide as the neighbourhood would blur a narrow posterior
-    kernel = 0.25 * measure_local_covariance(draws[:half])
-    density = KernelProposal(prior, draws[:half], np.zeros(half), kernel, Constant())
-    ratio = density.log_kernel(draws[half:]) - np.asarray(prior.log_prob(draws[half:]))
-    return float(min(np.exp(-np.mean(ratio)), 1.0))
+    n, p = draws.shape
+    centred = draws - draws.mean(0)
+    covariance = np.atleast_2d(np.cov(centred.T)) + np.diag(1e-12 * np.maximum(centred.var(0), 1e-300))
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, centred.T).T
+    distance = np.maximum(cKDTree(white).query(white, NEIGHBOUR + 1)[0][:, -1], 1e-300)
+    log_unit_ball = 0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1)
+    entropy = digamma(n) - digamma(NEIGHBOUR) + log_unit_ball + p * np.log(distance).mean()
+    log_volume = entropy + np.log(np.diag(root)).sum() + np.mean(np.asarray(prior.log_prob(draws)))
+    return float(min(np.exp(log_volume), 1.0))
 
 
 def measure_move(before: Array, after: Array) -> float:

@@ -69,6 +69,7 @@ class RunPool:
             parts[0] = replace(parts[0], x=np.full((len(self), *sims.x.shape[1:]), np.nan), x_names=sims.x_names)
         elif parts[0].x.shape[1:] != sims.x.shape[1:] and not sims.ok.any():
             parts[-1] = replace(sims, x=np.full((len(sims), *parts[0].x.shape[1:]), np.nan), x_names=())
+        parts[-1] = parts[-1].ordered(parts[0].x_names)
         columns = {c: np.concatenate([getattr(part, c) for part in parts]) for c in ("theta", "x", "cost", "status")}
         self.runs = replace(parts[0], **columns, index=None, log_weights=None, proposal=None)
         known, charged = np.isfinite(self.runs.cost), self.runs.status == "bad-cost"

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust, adjust_parameters, epanechnikov
@@ -150,8 +151,8 @@ class SMCABC:
         return Loop(self, generations, x_o, cost=cost, seed=seed).run(allowed)
 
 
-@dataclass(frozen=True)
-class Generation:
+@dataclass(frozen=True, repr=False)
+class Generation(Displayed):
     """What one generation did.
 
     Attributes:
@@ -176,6 +177,9 @@ class Generation:
         """Return what a table shows, by column."""
         shown = {"runs": f"{self.n}", "cost": f"{self.cost:.4g}", "epsilon": f"{self.epsilon:.4g}"}
         return shown | {"ess": f"{self.ess:.0f}", "accepted": f"{self.acceptance:.1%}"}
+
+    def _card(self) -> Card:
+        return Card(f"generation of {count_things(self.n, 'run')}", tuple(self.cells().items())[1:])
 
 
 class Loop:

@@ -132,6 +132,7 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "prior": _is_prior,
     "simulator": lambda value: isinstance(value, dict),
     "shape": _is_counts,
+    "x_names": _is_texts,
     "pilots": _is_count,
     "target": lambda value: (
         value is None or (isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)))

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
+from thrifty.named import order_observation
 from thrifty.study.study import Study
 from thrifty.types import Array, freeze, set_fields
 from thrifty.weights import normalise
@@ -28,10 +30,11 @@ if TYPE_CHECKING:
 
 MAX_FAILED_MASS = 0.01  # share of prior mass; with more, an evidence "given that a run finishes" may mislead
 MAX_PROBABILITY_ERROR = 0.1  # of a model; with more, the order of the models may be another
+_HEADER = ("model", "log evidence", "Bayes factor", "probability")
 
 
-@dataclass(frozen=True)
-class Comparison:
+@dataclass(frozen=True, repr=False)
+class Comparison(Displayed):
     """Models and their posterior probabilities at one observation.
 
     Attributes:
@@ -80,13 +83,26 @@ class Comparison:
 
     def __str__(self) -> str:
         width = max(len(name) for name in (*self.names, "model"))
-        rows = [f"{'model':<{width}}  {'log evidence':<14} {'Bayes factor':>13}  probability"]
-        for i in np.argsort(-self.probability, kind="stable"):
-            p, se = self.probability[i], self.probability_se[i]
-            factor = f"{self.bayes_factor[i]:.3g}"
-            rows.append(f"{self.names[i]:<{width}}  {self.evidences[i]!s:<14} {factor:>13}  {p:.3f} ± {se:.2g}")
+        lines = [
+            f"{name:<{width}}  {evidence:<14} {factor:>13}  {probability}"
+            for name, evidence, factor, probability in [_HEADER, *self._rows()]
+        ]
+        return "\n".join([*lines, *self._lacks()])
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        """Return the cells of the table, the most probable model first."""
+        chance, error, factor = self.probability, self.probability_se, self.bayes_factor
+        return [
+            (self.names[i], str(self.evidences[i]), f"{factor[i]:.3g}", f"{chance[i]:.3f} ± {error[i]:.2g}")
+            for i in np.argsort(-chance, kind="stable")
+        ]
+
+    def _lacks(self) -> list[str]:
         lacks = dict.fromkeys(one.se_without for one in self.evidences if one.se_without)
-        return "\n".join([*rows, *(f"(± without {what})" for what in lacks)])
+        return [f"(± without {what})" for what in lacks]
+
+    def _card(self) -> Card:
+        return Card("models", header=_HEADER, rows=self._rows(), notes=self._lacks(), bold=0)
 
     def plot(self) -> Figure:
         """Draw the probabilities with their errors."""
@@ -155,7 +171,9 @@ def compare(
 
 def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> Array:
     if x_o is not None:
-        return np.asarray(x_o, dtype=np.float64)
+        names = next((post.x_names for post in models.values() if getattr(post, "x_names", ())), ())
+        names = names or next((m.simulations.x_names for m in models.values() if isinstance(m, Study)), ())
+        return np.asarray(order_observation(x_o, (len(names),), names), dtype=np.float64)
     known = {name: np.asarray(model.x_o) for name, model in models.items() if isinstance(model, Study)}
     if len(known) < len(models):
         raise DataError("observed data is missing", code="bad-observation", fix="th.compare(models, x_o)")

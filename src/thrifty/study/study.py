@@ -7,6 +7,7 @@ A study holds tables and posteriors only; what takes long (draws, diagnosis) is 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, ThriftyWarning
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation, split_names
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
@@ -235,19 +237,34 @@ class Study(Displayed):
             return Card(self._head(), notes=["study.samples draws from the posterior; then they are summed up here"])
         rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary()]
         notes = [line.strip() for line in self._accepted_line()]
+        notes += [f"stopped by {self.stopped}"] if self.stopped else []
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
-        return Card(self._head(), header=("parameter", "median", "5 %", "95 %"), rows=rows, notes=notes)
+        header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
+        return Card(self._head(), header=header, rows=rows, notes=notes, parts=parts)
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
     if not generations:
         return []
-    table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+    table = _list_generations(generations)
     widths = {label: max(10, *(len(row[label]) for row in table)) for label in table[0]}
     lines = [" ".join(f"{label:>{width}}" for label, width in widths.items())]
     lines += [" ".join(f"{row[label]:>{width}}" for label, width in widths.items()) for row in table]
     return [*lines, f"stopped by {stopped}"]
+
+
+def _list_generations(generations: tuple[Any, ...]) -> list[dict[str, str]]:
+    return [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+
+
+def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
+    """Return a table of the rounds or generations, or none."""
+    if not generations:
+        return []
+    table = _list_generations(generations)
+    word = type(generations[0]).__name__.lower()
+    return [Card(f"{len(table)} {word}s", header=tuple(table[0]), rows=[tuple(row.values()) for row in table])]
 
 
 def infer(
@@ -299,8 +316,7 @@ def infer(
     from thrifty.priors import as_prior
 
     prior = as_prior(prior)
-    read_observations(x_o, np.asarray(x_o, dtype=object).shape)  # refuses before the first run what none can return
-    x_o = np.asarray(x_o, dtype=np.float64)
+    _check_observed(x_o)
     method = _as_method(method, prior)
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
@@ -323,12 +339,25 @@ def infer(
     else:
         assert n is not None, "only a sequential method takes a budget alone"
         campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
-        read_observations(x_o, campaign.simulations(allow_incomplete=True, max_failed=1).pairs()[1].shape[1:])
+        pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
+        event = pilots.pairs()[1].shape[1:]
+        read_observations(x_o, event, pilots.x_names)
+        x_o = np.asarray(order_observation(x_o, event, pilots.x_names), dtype=np.float64)
         campaign.plan(n=n)
         campaign.run(workers=workers)
         study = fit_study(method, campaign.simulations(), x_o, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
+
+
+def _check_observed(x_o: Any) -> None:
+    """Refuse, before the first run, an observation that no run can return."""
+    from thrifty.inference.checks import read_observations
+
+    numbers = x_o
+    with contextlib.suppress(TypeError):
+        numbers, _ = split_names(x_o)
+    read_observations(numbers, np.asarray(numbers, dtype=object).shape)
 
 
 def fit_study(

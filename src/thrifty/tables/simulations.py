@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from thrifty.display import Card, Displayed
 from thrifty.errors import DataError, WeightError
+from thrifty.named import align, list_names, order_observation, read_table
 from thrifty.tables import csv_io, npz_io, pandas_io, sbi_io
 from thrifty.tables.columns import PER_RUN, Columns
 from thrifty.tables.run_summary import summarise_runs
@@ -110,8 +111,8 @@ class Simulations(Displayed, Columns):
     def from_arrays(
         cls,
         *,
-        theta: npt.ArrayLike,
-        x: npt.ArrayLike,
+        theta: npt.ArrayLike | Mapping[str, Any],
+        x: npt.ArrayLike | Mapping[str, Any],
         log_weights: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
         proposal: Weighting | None = None,
@@ -122,11 +123,15 @@ class Simulations(Displayed, Columns):
     ) -> Self:
         """Make a table from arrays made elsewhere; weights by value, or from a known proposal.
 
+        `theta` and `x` may bring names: a dictionary name -> column (n,), or a DataFrame with one row per run.
+
         Raises:
             WeightError: Weights given twice, negative, NaN or of the wrong length.
         """
+        theta, own = read_table(theta, "theta")
+        x, x_own = read_table(x, "x")
         columns: Any = {"theta": theta, "x": x, "log_weights": log_weights, "cost": cost, "m": m}
-        columns |= {"names": tuple(names), "x_names": tuple(x_names)}
+        columns |= {"names": tuple(names) or own, "x_names": tuple(x_names) or x_own}
         return cls._from_columns(Columns(**columns), weights=weights, proposal=proposal)
 
     @classmethod
@@ -229,7 +234,7 @@ class Simulations(Displayed, Columns):
     def _card(self) -> Card:
         return summarise_runs(self)
 
-    def plot(self, *, x_o: npt.ArrayLike | None = None) -> Figure:
+    def plot(self, *, x_o: Any = None) -> Figure:
         """Draw the parameters of the runs, and each statistic and the cost against each parameter.
 
         Args:
@@ -240,7 +245,8 @@ class Simulations(Displayed, Columns):
         """
         from thrifty.plots.run_plots import simulations
 
-        return simulations(self, x_o=x_o)
+        event = self.x.shape[2:] if self.m > 1 else self.x.shape[1:]
+        return simulations(self, x_o=None if x_o is None else order_observation(x_o, event, self.x_names))
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         return replace(self, **{label: getattr(self, label)[which] for label in PER_RUN})
@@ -274,6 +280,19 @@ class Simulations(Displayed, Columns):
             x,
             np.repeat(self.log_weights - np.log(self.m), self.m),
         )
+
+    def ordered(self, x_names: Sequence[str]) -> Self:
+        """Return the same runs with their outputs in the order of these names; as they are where one has no names.
+
+        Raises:
+            DataError: bad-name, a name is missing or unknown.
+        """
+        if not x_names or not self.x_names or self.x_names == tuple(x_names):
+            return self
+        try:
+            return replace(self, x=align(self.x, self.x_names, x_names), x_names=tuple(x_names))
+        except ValueError as error:
+            raise DataError(f"outputs {list_names(self.x_names)}: {error}", code="bad-name") from None
 
     def reweighted(self, log_weights: npt.ArrayLike, proposal: Weighting | None = None) -> Self:
         """Return the same runs with other weights."""

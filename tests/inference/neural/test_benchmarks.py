@@ -1,14 +1,16 @@
-"""The comparisons with sbi run: their smallest versions."""
+"""The comparisons with sbi run, in their smallest versions, and the documentation shows the tables of their records."""
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
+ROOT = Path(__file__).parents[3]
+BENCHMARKS = ROOT / "benchmarks"
 
 
 @pytest.mark.slow
@@ -18,4 +20,24 @@ def test_the_quick_version_prints_its_table(script):
     command = [sys.executable, str(BENCHMARKS / script), "--quick", "--first", "100"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "thrifty" in done.stdout and "sbi" in done.stdout
+    assert "| NPE |" in done.stdout and "| NLE |" in done.stdout
+
+
+@pytest.fixture
+def benchmark_module(request, monkeypatch):
+    """A script of the benchmarks as a module; what it imports beside itself is forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    before = set(sys.modules)
+    yield importlib.import_module(request.param)
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and Path(str(sys.modules[name].__file__)).parent == BENCHMARKS:
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("benchmark_module", ["small_n", "training"], indirect=True)
+def test_the_page_shows_the_table_of_the_records(benchmark_module):
+    rows = benchmark_module.read_rows(benchmark_module.RECORDS)
+    table = benchmark_module.make_table(rows)
+    assert table in benchmark_module.PAGE.read_text(), "python benchmarks/small_n.py --page, and training.py --page"
+    changed = [row | {"log_density": row["log_density"] + 0.5 * row["estimator"].startswith("thrifty")} for row in rows]
+    assert benchmark_module.make_table(changed) != table  # the mutant: figures are in it

@@ -54,25 +54,39 @@ def table(n: int, rng: np.random.Generator) -> th.Simulations:
     return th.Simulations.from_arrays(theta=theta, x=simulate(theta, rng))
 
 
-MAX_NATS = 0.13  # a normal posterior off by half a sd; with cells 0.06 to 0.09, without 0.18 to 0.46 over five seeds
+# of a normal posterior that is off by half a sd, and by a whole one: d^2 / 2
+HALF_SD_NATS, WHOLE_SD_NATS = 0.125, 0.5
 
 
 def test_nle_of_counts_and_ties(seed, rng, monkeypatch):
     sims = table(1500, rng)
     posterior = th.NLE(PRIOR).fit(sims, seed=seed)
-    assert posterior.curve.stopped == "patience" and distance(posterior, seed) < MAX_NATS
+    assert posterior.curve.stopped == "patience" and distance(posterior, seed) < HALF_SD_NATS
     monkeypatch.setattr(standardise.Cells, "of", lambda x, log_weights: None)  # the mutant: outputs as they are
-    assert distance(th.NLE(PRIOR, training=th.Training(max_epochs=700)).fit(sims, seed=seed), seed) > MAX_NATS
+    assert distance(th.NLE(PRIOR).fit(sims, seed=seed), seed) > HALF_SD_NATS
 
 
-def test_other_networks_see_cells(seed, rng):
-    posterior = th.NLE(PRIOR, network=th.NSF(transforms=1, hidden=(32, 32))).fit(table(1500, rng), seed=seed)
-    assert distance(posterior, seed) < 2 * MAX_NATS and max(posterior.curve.train) < 50
+@pytest.mark.parametrize(
+    ("network", "told"),
+    [
+        pytest.param(th.NSF(transforms=1, hidden=(32, 32)), False, id="NSF", marks=pytest.mark.slow),
+        pytest.param(th.MAF(), True, id="MAF", marks=pytest.mark.slow),
+        pytest.param(th.MixtureDensity(4), True, id="MixtureDensity"),
+    ],
+)
+def test_other_networks_see_cells(network, told, seed, rng, monkeypatch):
+    """Cells help each of them; affine flows and few normals are still less exact than the default, and say so."""
+    sims = table(1500, rng)
+    posterior = th.NLE(PRIOR, network=network).fit(sims, seed=seed)
+    found = distance(posterior, seed)
+    assert any("8 outputs have ties" in note for note in posterior.notes) is told
+    monkeypatch.setattr(standardise.Cells, "of", lambda x, log_weights: None)  # the mutant: outputs as they are
+    assert found < WHOLE_SD_NATS and found < 0.8 * distance(th.NLE(PRIOR, network=network).fit(sims, seed=seed), seed)
 
 
 def test_nre_of_counts_and_ties(seed, rng):
     """It has no density over x that could grow."""
-    assert distance(th.NRE(PRIOR).fit(table(3000, rng), seed=seed), seed) < 2 * MAX_NATS
+    assert distance(th.NRE(PRIOR).fit(table(3000, rng), seed=seed), seed) < WHOLE_SD_NATS / 2
 
 
 def test_a_likelihood_of_a_count_is_a_probability(seed, rng):

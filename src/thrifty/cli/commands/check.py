@@ -66,7 +66,7 @@ def _run_twice(settings: Settings, simulator: Any, *, limit: float) -> list[tupl
     seed = settings.plan.seed
     thetas = np.asarray(settings.prior.sample(3, np.random.default_rng(seed)), dtype=np.float64)
     engine = Processes(1)
-    engine.start(Job(simulator, seed, settings.simulator.realisations, warm_up=True))
+    engine.start(Job(simulator, seed, settings.simulator.realisations, warm_up=True, names=settings.prior.names))
     try:
         outcomes = [_run_one(engine, Task(i % 3, thetas[i % 3], limit=limit)) for i in range(6)]
     finally:

@@ -38,7 +38,7 @@ def export(
     Theta, x, weights, cost and status in one file. Executes no code from the folder.
     """
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.project import check_has_runs, find_folder, relative_path
+    from thrifty.cli.project import check_has_runs, find_folder, infer_command
 
     screen = Screen(quiet, json)
     place, kind = find_folder(folder, config), str(to)
@@ -67,7 +67,7 @@ def export(
     screen.data(f"{path}: {len(simulations):,} runs, {path.stat().st_size / 2**20:,.2f} MB")
     screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": kind})
     screen.say(_NOTES[kind].format(path=path))
-    screen.next(f"thrifty infer {relative_path(place)} --observed observed.csv")
+    screen.next(infer_command(place, config))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -19,11 +20,12 @@ from thrifty.errors import ConfigError
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 _PYTHON = 'python = "model.py:simulate"   # file:function'
-# example: class of th.models, runs, unit of cost
+OUTBREAK = (0.6, 0.3)  # infection and removal rate of the example's data: an outbreak that does not die out
+# example: class of th.models and where its data come from, runs, unit of cost
 _EXAMPLES = {
-    "sir": ("TemporalSIR", 2000, "events"),
-    "gamma": ("Gamma", 2000, "draws"),
-    "radio": ("Radio", 1000, "arrivals"),
+    "sir": ("TemporalSIR", {"theta_true": OUTBREAK}, 2000, "events"),
+    "gamma": ("Gamma", {}, 2000, "draws"),
+    "radio": ("Radio", {}, 1000, "arrivals"),
 }
 Example = StrEnum("Example", list(_EXAMPLES))
 
@@ -48,7 +50,7 @@ def init(
     """
     if command and example:
         raise ConfigError("give --command or --example, not both", code="conflicting-settings")
-    files = example_files(example.value) if example else command_files(command) if command else default_files()
+    files = example_files(example.value) if example else command_files(command, folder) if command else default_files()
     if existing := [name for name in files if (folder / name).exists()]:
         raise ConfigError(
             f"{', '.join(existing)} exists already in {folder.absolute()}",
@@ -61,16 +63,29 @@ def init(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         screen.say(f"wrote {folder / name}")
-    if command and not _program_exists(shlex.split(command)[0], folder):
+    if command and not _program_exists(shlex.split(command)[0]):
         screen.say(f"note: {shlex.split(command)[0]} is not there yet; thrifty check looks for it again")
     enter = "" if folder == Path() else f"cd {folder} && "
     screen.next(f"{enter}thrifty check")
     return 0
 
 
-def _program_exists(program: str, folder: Path) -> bool:
-    """Whether the program is on the path, or beside its configuration."""
-    return shutil.which(program) is not None or (folder / program).exists()
+def _program_exists(program: str) -> bool:
+    """Whether the program is on the path, or a file as seen from where the command was typed."""
+    return shutil.which(program) is not None or Path(program).exists()
+
+
+def _relocate(parts: list[str], folder: Path) -> list[str]:
+    """Write the files of a command as seen from the folder of its configuration, where they are looked for."""
+    return [_relocate_file(part, folder, program=i == 0) for i, part in enumerate(parts)]
+
+
+def _relocate_file(part: str, folder: Path, *, program: bool) -> str:
+    on_the_path = program and os.sep not in part and shutil.which(part) is not None
+    if "{" in part or on_the_path or Path(part).is_absolute() or not Path(part).is_file():
+        return part
+    moved = os.path.relpath(part, folder)
+    return moved if os.sep in moved else f".{os.sep}{moved}"
 
 
 def _fill_template(*, simulator: str, prior: str, n: int, pilot: int, cost: str = 'measure = "cpu"') -> str:
@@ -98,14 +113,16 @@ def default_files() -> dict[str, str]:
     }
 
 
-def command_files(command: str) -> dict[str, str]:
-    """Write the configuration of a program; its parameters are the names in braces."""
+def command_files(command: str, folder: Path = Path()) -> dict[str, str]:
+    """Write the configuration of a program; its parameters are the names in braces, its files seen from `folder`."""
     try:
         parts = shlex.split(command)
     except ValueError as error:
         raise ConfigError(f"--command {command!r}: {error}", code="bad-command") from None
     names = _find_parameters(command, parts)
-    quoted = ", ".join(json.dumps(part, ensure_ascii=False) for part in parts)  # a JSON string is a TOML string
+    quoted = ", ".join(
+        json.dumps(part, ensure_ascii=False) for part in _relocate(parts, folder)
+    )  # a JSON string is a TOML string
     simulator = (
         f"command = [{quoted}]   # program and arguments; no shell\n"
         'output = "json"              # what it prints: numbers, a list, or {"x": [...], "cost": ...}; "csv", "npy"\n'
@@ -143,8 +160,8 @@ def example_files(name: str) -> dict[str, str]:
     """Write the files of a model of the paper."""
     import thrifty as th
 
-    kind, n, unit = _EXAMPLES[name]
-    model = getattr(th.models, kind)()
+    kind, truth, n, unit = _EXAMPLES[name]
+    model = getattr(th.models, kind)(**truth)
     bounds = zip(model.names, *(edge.tolist() for edge in model.prior.bounds), strict=True)
     prior = "\n".join(_prior_line(label, f"{low:g}", f"{high:g}") for label, low, high in bounds)
     code = (

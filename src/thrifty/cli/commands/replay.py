@@ -103,7 +103,8 @@ def _repeat(simulator: Any, settings: Settings, index: int, theta: Any, *, debug
     from thrifty.runner.run_one import Runner
     from thrifty.runner.task import Job, Task
 
-    runner, task = Runner.of(Job(simulator, settings.plan.seed, settings.simulator.realisations)), Task(index, theta)
+    job = Job(simulator, settings.plan.seed, settings.simulator.realisations, names=settings.prior.names)
+    runner, task = Runner.of(job), Task(index, theta)
     return _make_debugger(simulator).runcall(runner.run, task) if debug else runner.run(task)
 
 

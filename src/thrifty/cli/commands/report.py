@@ -1,4 +1,4 @@
-"""`thrifty report`: write the campaign and its results as one HTML file; with --live, rewrite it while runs go on."""
+"""`thrifty report`: write the campaign and its results as one HTML file; with --live, show a page while it runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import typer
 from thrifty.cli.commands import Config, Folder, Json, Quiet
 from thrifty.cli.output import Screen
 
+GRACE_SECONDS = 20.0  # without a driver: between pilot and plan, and between two rounds, none holds the folder
+LAST_SECONDS = 10.0  # in which an open page fetches the last figures
+
 
 def report(
     folder: Folder = None,
@@ -21,15 +24,19 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="The file; report.html in the run folder by default.", show_default=False),
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Rewrite the file regularly until the runs are done.")] = False,
-    every: Annotated[float, typer.Option(help="Seconds between versions of --live.", min=1)] = 30.0,
+    live: Annotated[
+        bool, typer.Option("--live", help="Show the run on a local page until it ends, then write the file.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between updates of --live.", min=0.5)] = 2.0,
+    port: Annotated[int, typer.Option(help="Port of --live; 0 chooses a free one.", min=0, max=65535)] = 0,
     config: Config = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
     """Write the campaign and its results as one HTML file.
 
-    The page opens offline: verdict, cost, weights, posterior, checks, failures, provenance.
+    The page opens offline: verdict, cost, weights, posterior, checks, failures, provenance. With --live, a page on this
+    machine alone shows progress, cost, failures and effective runs while the campaign runs; it only reads.
     """
     from thrifty.cli.project import find_folder, relative_path
     from thrifty.report import write
@@ -37,17 +44,43 @@ def report(
     screen = Screen(quiet, json)
     place = find_folder(folder, config)
     path = out if out is not None else place / "report.html"
-    command = "thrifty " + shlex.join(sys.argv[1:])
-    while live and _is_running(place):
-        written = write(path, place, live=True, command=command, refresh=every)
-        screen.say(f"{time.strftime('%H:%M:%S')}  {relative_path(written)}")
-        time.sleep(every)
-    written = write(path, place, live=False, command=command)
+    if live and _is_running(place):
+        _serve(place, screen, every=every, port=port)
+    elif live:
+        screen.say("no run is under way: the report is written at once")
+    written = write(path, place, command="thrifty " + shlex.join(sys.argv[1:]))
     size = written.stat().st_size
     screen.data(f"{relative_path(written)} ({size / 2**20:.1f} MB, opens offline)")
     screen.result({"path": written, "bytes": size})
     screen.next(f"open {relative_path(written)} in a browser")
     return 0
+
+
+def _serve(place: Path, screen: Screen, *, every: float, port: int) -> None:
+    """Serve the live page until the run ends; Ctrl-C ends the page, not the run."""
+    from thrifty.report.live_page import LivePage
+    from thrifty.report.live_server import LiveServer
+
+    page = LivePage(place)
+    with LiveServer(port) as server:
+        server.content = page.render("running")
+        server.page = page.frame(server.token, server.nonce, every)
+        screen.data(f"open {server.address}")
+        screen.result({"address": server.address})
+        screen.say("this page updates itself until the run ends; Ctrl-C closes it and does not stop the run")
+        try:
+            seen = time.monotonic()
+            while time.monotonic() - seen < GRACE_SECONDS:
+                time.sleep(every)
+                server.content = page.render("running")
+                if _is_running(place):
+                    seen = time.monotonic()
+                elif _is_complete(place):
+                    break
+        except KeyboardInterrupt:
+            screen.say("the page is closed; the run goes on")
+            return
+        server.finish(page.render("complete" if _is_complete(place) else "stopped"), max(2 * every, LAST_SECONDS))
 
 
 def _is_running(place: Path) -> bool:
@@ -57,3 +90,11 @@ def _is_running(place: Path) -> bool:
 
     running = has_driver(place)
     return running if running is not None else Campaign.open(place).status().pending > 0
+
+
+def _is_complete(place: Path) -> bool:
+    """Whether all that was planned has run; between two rounds that is not known."""
+    from thrifty.campaign.campaign import Campaign
+
+    now = Campaign.open(place).status()
+    return now.state == "complete" and not now.rounds

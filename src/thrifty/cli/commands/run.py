@@ -44,12 +44,12 @@ def run(
     deadline reached before the target (without rounds: with them a used budget is the normal end), 4 too much prior
     mass failed or the checks of a posterior say not to trust it, 130 interrupted.
     """
-    from thrifty.campaign.budget import seconds
     from thrifty.cli.project import find_target, start_session
     from thrifty.cli.rounds_run import read_request
+    from thrifty.durations import read_seconds
 
     if deadline:
-        seconds(deadline)
+        read_seconds(deadline, "deadline")
     screen = Screen(quiet, json)
     settings, place = find_target(folder, config)
     chosen = None if method is None else str(method)

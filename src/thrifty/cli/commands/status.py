@@ -34,20 +34,21 @@ def status(
 
     screen = Screen(json=json)
     campaign = Campaign.open(find_folder(folder, config))
-    found = _read_status(campaign)
+    found = _read_status(campaign, config)
     _show(screen, found, watch=watch)
     with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the watching, not the campaign
         while watch and (found["running"] or found["state"] not in ("complete", "pilot done", "stopped")):
             time.sleep(every)
-            found = _read_status(campaign)
+            found = _read_status(campaign, config)
             _show(screen, found, watch=True)
     screen.next(found["next"])
     return 0
 
 
-def _read_status(campaign: Any) -> dict[str, Any]:
+def _read_status(campaign: Any, config: Path | None) -> dict[str, Any]:
     """Return the status as plain values, with whether a process drives the campaign and what to type next."""
-    from thrifty.cli.project import relative_path
+    from thrifty.cli.project import infer_command, relative_path
+    from thrifty.report.results import list_results
 
     now = campaign.status()
     running = has_driver(campaign.folder)
@@ -55,20 +56,16 @@ def _read_status(campaign: Any) -> dict[str, Any]:
     if state == "stopped or running" and running is not None:
         state = "running" if running else "stopped"
     folder = relative_path(campaign.folder)
-    if now.rounds and state == "complete":
-        state = "complete" if _has_result(campaign.folder) else "in rounds"
+    results = list_results(campaign.folder)
+    if now.rounds and state == "complete":  # rounds end with a posterior; between two of them one is trained
+        state = "complete" if any("-rounds" in name for name in results) else "in rounds"
     follow = {
         "running": f"thrifty status {folder} --watch",
-        "complete": f"thrifty report {folder}" if now.rounds else f"thrifty infer {folder} --observed observed.csv",
+        "complete": f"thrifty report {folder}" if results else infer_command(campaign.folder, config),
     }.get(state, f"thrifty run {folder}")
-    return {**now.as_dict(), "folder": folder, "state": state, "running": running, "next": follow, "text": str(now)}
-
-
-def _has_result(folder: Path) -> bool:
-    """Whether a posterior was kept: rounds end with one, and a posterior may still be trained between two of them."""
-    from thrifty.report.results import RESULTS_FOLDER
-
-    return any((folder / RESULTS_FOLDER).glob("*-rounds*/result.json"))
+    text = str(now) + (f"\ninferred {', '.join(results)}" if results else "")
+    found = {"folder": folder, "state": state, "running": running, "results": results, "next": follow, "text": text}
+    return {**now.as_dict(), **found}
 
 
 def _show(screen: Screen, found: dict[str, Any], *, watch: bool) -> None:

@@ -29,6 +29,7 @@ from thrifty.inference.checks import check_draws
 from thrifty.inference.likelihood_posterior import LikelihoodPosterior
 from thrifty.inference.posterior_draws import Sampled, drop_nan
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import hash_observation, order_observation
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside, log_mean_exp
@@ -37,7 +38,7 @@ from thrifty.weights import ess, resample_indices
 
 MIN_CANDIDATES = 4_000  # draws of q: a Pareto k to 0.1, an evidence to 2 % where half of them count
 MAX_CANDIDATES_PER_DRAW = 20  # beyond, few draws are repeated many times, whatever is done
-MIN_EFFECTIVE_SHARE = 0.1  # of the candidates; below, more than nine in ten are drawn in vain
+MIN_EFFECTIVE_SHARE = 0.1  # of the candidates; below, more than nine in ten are drawn for nothing
 UNCHANGED_SHARE = 0.98  # of the candidates; above, the weights hardly differ: q was right already
 
 
@@ -109,6 +110,11 @@ class Corrected(Divisible):
         return tuple(self.prior.names)
 
     @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the numbers in one observation, or empty."""
+        return getattr(self.posterior, "x_names", ())
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about both fits."""
         parts = (self.posterior, self.likelihood)
@@ -117,11 +123,16 @@ class Corrected(Divisible):
     def correct(self, x_o: npt.ArrayLike, n: int = MIN_CANDIDATES, seed: int = 0) -> Correction:
         """Draw n from the posterior and weight them; `verdict` and `reason` say whether that helps."""
         check_draws(n, seed)
+        x_o = self._read_observation(x_o)
         theta = np.asarray(self.posterior.sample(n, x_o, seed=seed), dtype=np.float64)
         raw = self.bind_density(x_o)(theta) - self.posterior.log_prob(theta, x_o)
         return self._judge(theta, drop_nan(raw), x_o)
 
-    def _judge(self, theta: Array, raw: Array, x_o: npt.ArrayLike) -> Correction:
+    def _read_observation(self, x_o: Any) -> Array:
+        """Return an observation as numbers, in the order of the simulator's where it has names."""
+        return np.asarray(order_observation(x_o, (len(self.x_names),), self.x_names), dtype=np.float64)
+
+    def _judge(self, theta: Array, raw: Array, x_o: Array) -> Correction:
         if raw.max() == -np.inf:
             raise InferenceError(
                 f"prior × likelihood is zero at all {len(raw)} draws of the posterior",
@@ -139,7 +150,7 @@ class Corrected(Divisible):
         poor = k > MAX_TAIL_SHAPE or share < MIN_EFFECTIVE_SHARE
         verdict = "not corrected" if poor else "unchanged" if share > UNCHANGED_SHARE else "corrected"
         return Correction(
-            weighted=WeightedPosterior(theta, smooth, np.asarray(x_o, dtype=np.float64), low, high, self.names),
+            weighted=WeightedPosterior(theta, smooth, x_o, low, high, self.names, x_names=self.x_names),
             ess=size,
             k=k,
             evidence=LogEvidence(level, se, size, over, missing, "" if callable(self.likelihood) else LEARNING),
@@ -172,10 +183,10 @@ class Corrected(Divisible):
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log of prior × likelihood over the evidence (k,), at theta (k, p)."""
-        key = np.asarray(x_o, dtype=np.float64).tobytes()
+        key = hash_observation(x_o)
         if key not in self._levels:
             self._levels[key] = self.correct(x_o).evidence.value
-        return self.bind_density(x_o)(as_rows(theta, dim=self.prior.dim)) - self._levels[key]
+        return self.bind_density(x_o)(as_rows(theta, dim=self.prior.dim, names=self.prior.names)) - self._levels[key]
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Log of p(x_o), the mean weight; its error has neither that of the likelihood nor a wrong k in it."""
@@ -183,7 +194,7 @@ class Corrected(Divisible):
 
     def bind_density(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
         """Return theta (k, p) -> log of prior × likelihood (k,)."""
-        likelihood = bind_likelihood(self.likelihood, x_o)
+        likelihood = bind_likelihood(self.likelihood, self._read_observation(x_o))
         return lambda theta: add_inside(self.prior, theta, likelihood)
 
     def save(self, path: str | Path) -> None:

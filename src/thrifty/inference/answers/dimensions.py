@@ -25,6 +25,7 @@ from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws
 from thrifty.inference.sampling.mcmc import Chains, sample_posterior
 from thrifty.inference.transforms import BoxTransform
+from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.types import Array, as_rows
@@ -186,13 +187,13 @@ class ConditionalPosterior(Divisible):
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log density (k,) of the free parameters (k, p), normalised numerically."""
-        key, density = np.asarray(x_o, dtype=np.float64).tobytes(), self.bind_density(x_o)
+        key, density = hash_observation(x_o), self.bind_density(x_o)
         if key not in self._levels:
             start = self._start(x_o, 0)
             rng = np.random.default_rng(0)
             found = integrate_likelihood(lambda t: density(t) - start.log_prob(t), start, rng=rng, quiet=True)
             self._levels[key] = found.value
-        return density(as_rows(theta, dim=len(self.names))) - self._levels[key]
+        return density(as_rows(theta, dim=len(self.names), names=self.names)) - self._levels[key]
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values."""
@@ -253,7 +254,7 @@ class MarginalPosterior(Divisible):
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log kernel density (k,) of 4,000 draws at theta (k, p), with Silverman's width."""
-        return self.bind_density(x_o)(as_rows(theta, dim=len(self.names)))
+        return self.bind_density(x_o)(as_rows(theta, dim=len(self.names), names=self.names))
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return theta (k, p) -> log kernel density (k,); the draws are made once."""

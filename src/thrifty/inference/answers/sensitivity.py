@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import InferenceError
 from thrifty.inference.transforms import BoxTransform
 from thrifty.types import Array
@@ -23,8 +24,8 @@ STEP = 0.02  # of the posterior's spread, either way: rounding of single precisi
 SPREAD_DRAWS = 4_000  # of the prior
 
 
-@dataclass(frozen=True)
-class Sensitivity:
+@dataclass(frozen=True, repr=False)
+class Sensitivity(Displayed):
     """Directions of the parameters, the most sensitive first.
 
     Attributes:
@@ -48,6 +49,12 @@ class Sensitivity:
             for value, row in zip(self.values, self.directions, strict=True)
         ]
         return "\n".join(rows)
+
+    def _card(self) -> Card:
+        pairs = zip(self.values, self.directions, strict=True)
+        rows = [(f"{value:.3g}", *(f"{w:+.2f}" for w in row)) for value, row in pairs]
+        notes = ["sensitivity 1: the data say nothing beyond the prior; 100: known ten times better"]
+        return Card("directions that the data decide", header=("sensitivity", *self.names), rows=rows, notes=notes)
 
 
 def measure_sensitivity(posterior: Any, x_o: npt.ArrayLike, n: int, seed: int) -> Sensitivity:

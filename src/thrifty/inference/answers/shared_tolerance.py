@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from thrifty.errors import ConfigError
-from thrifty.inference.abc import ABCPosterior, Tolerance
+from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
 from thrifty.inference.answers.evidence import LogEvidence
+from thrifty.inference.tolerance import Tolerance
 from thrifty.inference.vector_distances import Distance, UserDistance
 from thrifty.types import Array
 from thrifty.weights import normalise
@@ -69,7 +70,7 @@ def _read_tolerance(posteriors: Sequence[ABCPosterior]) -> Tolerance:
 
 
 def _share_distance(posteriors: Sequence[ABCPosterior], log_weights: Sequence[Array]) -> Distance:
-    """Return the distance that all have, or the same kind measured anew on the runs of all models."""
+    """Return the distance that all have, or the same kind measured again on the runs of all models."""
     first = posteriors[0].distance
     kinds = {type(post.distance).__name__ for post in posteriors}
     shapes = {post.x.shape[1:] for post in posteriors}

@@ -7,7 +7,7 @@ the cell its share of probability:
     u = F(l) + (F(r) - F(l)) uniform,      z = ndtri(u),      P(v | theta) = integral of q(z | theta) over the cell
 
 F is the distribution function of the simulations, straight between knots. Over z every cell has a width, and z is
-normal over all runs. u is drawn anew in each step of training; the density is read in the middle of the cell.
+normal over all runs. u is drawn again in each step of training; the density is read in the middle of the cell.
 
 Lattice (counts, rounded numbers): every multiple of the step has a cell, seen or not. Other ties (logarithms of
 counts, zero-inflated or clipped outputs): a cell for each tied value, half way to its neighbours. Numpy only.

@@ -125,11 +125,14 @@ class DirectPosterior(NeuralPosterior):
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log posterior density (n,) at theta (n, p): normalised over the prior's support, -inf outside."""
         condition = self._read(x_o, check=False)
-        return self._unnormalised(as_rows(theta, dim=self.prior.dim), condition) - self._normaliser(condition)[0]
+        return (
+            self._unnormalised(as_rows(theta, dim=self.prior.dim, names=self.prior.names), condition)
+            - self._normaliser(condition)[0]
+        )
 
     def log_density(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
         """Log density (n,) of the network itself at pairs (theta_i, x_i), as it was trained: no correction."""
-        theta = as_rows(theta, dim=self.prior.dim)
+        theta = as_rows(theta, dim=self.prior.dim, names=self.prior.names)
         x = np.asarray(x, dtype=np.float64)
         return self._log_network(theta, self._encode(x if self.sets else x.reshape(-1, *self.trained.frame.event)))
 
@@ -166,8 +169,8 @@ class DirectPosterior(NeuralPosterior):
         return cls(prior, trained, sets=bool(recipe["sets"]), weighting=weighting)
 
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
-        event = self.trained.frame.event
-        x = read_observations(x_o, event) if self.sets else read_observation(x_o, event)[None]
+        event, names = self.trained.frame.event, self.x_names
+        x = read_observations(x_o, event, names) if self.sets else read_observation(x_o, event, names)[None]
         if check:
             warn_if_far(self.trained.reach, x)
         return self._encode(x[None] if self.sets else x)

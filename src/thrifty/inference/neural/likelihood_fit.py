@@ -8,6 +8,7 @@ table with more than 1 % of the prior mass failed is refused, or the second fact
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ from thrifty.types import Array, Prior
 FailurePolicy = Literal["refuse", "model"]
 
 
-class LikelihoodMethod:
+class LikelihoodMethod(ABC):
     """The fit of NLE and NRE; each adds its settings as fields, its network and its loss."""
 
     method: Literal["nle", "nre"]
@@ -71,17 +72,22 @@ class LikelihoodMethod:
         table = Table(tensors, weights, mark_held_out(rows.index, share))
         settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle")
         curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
-        kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes)
+        kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes, *self._notes(frame))
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)
 
+    @abstractmethod
     def _build(self, network: Any, rows: Rows, frame: Frame, weights: Array) -> tuple[Any, tuple[Any, ...]]:
         """Build the network, and the tensors that its loss reads."""
-        raise NotImplementedError
 
     @staticmethod
+    @abstractmethod
     def _loss(net: Any, rows: tuple[Any, ...], g: Any) -> Any:
-        raise NotImplementedError
+        """Return the loss of each row (b,), or of each member and row (members, b)."""
+
+    def _notes(self, frame: Frame) -> tuple[str, ...]:
+        """Say what the reader should know about the network and these outputs."""
+        return ()
 
     def _fit_validity(self, simulations: Simulations, frame: Frame, seed: int) -> tuple[Any, tuple[str, ...]]:
         """Return the network for P(valid | theta) or None, and a note on what failed."""

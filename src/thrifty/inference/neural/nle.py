@@ -15,7 +15,7 @@ import numpy as np
 
 from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMethod
 from thrifty.inference.neural.prepare import Rows
-from thrifty.inference.neural.recipes import AutoregressiveMixture
+from thrifty.inference.neural.recipes import MAF, AutoregressiveMixture, MixtureDensity
 from thrifty.inference.neural.standardise import Frame
 from thrifty.inference.neural.training_settings import Training
 from thrifty.types import Array, Prior
@@ -67,6 +67,14 @@ class NLE(LikelihoodMethod):
         low, width = (torch.from_numpy(end.astype(np.float32)) for end in ends)
         columns = torch.from_numpy(np.flatnonzero(tied))
         return net, (x, theta, low, width, columns.expand(len(x), -1))
+
+    def _notes(self, frame: Frame) -> tuple[str, ...]:
+        if frame.cells is None or not isinstance(self.network, MAF | MixtureDensity):
+            return ()
+        tied, name = int(frame.cells.which.sum()), type(self.network).__name__
+        return (
+            f"{tied} outputs have ties (counts, zeros, rounding): the default network fits them better than {name}",
+        )
 
     @staticmethod
     def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:

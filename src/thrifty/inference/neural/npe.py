@@ -201,7 +201,7 @@ def _set_loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> t
 
 
 def choose_members(x: torch.Tensor, g: torch.Generator) -> torch.Tensor:
-    """Choose 1 to m members of sets x (b, m, ...), the same number of each, anew for each batch."""
+    """Choose 1 to m members of sets x (b, m, ...), the same number of each, again for each batch."""
     import torch
 
     m = x.shape[1]

@@ -138,12 +138,14 @@ class PotentialPosterior(NeuralPosterior):
 
     def log_likelihood(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log likelihood (n,) summed over the observations; for NRE up to a function of x_o."""
-        return self._log_likelihood(as_rows(theta, dim=self.prior.dim), self._read(x_o, check=False))
+        return self._log_likelihood(
+            as_rows(theta, dim=self.prior.dim, names=self.prior.names), self._read(x_o, check=False)
+        )
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
         """Log posterior density (n,) at theta (n, p), normalised by importance sampling unless `normalise` is False."""
         x = self._read(x_o, check=False)
-        density = self._log_joint(as_rows(theta, dim=self.prior.dim), x)
+        density = self._log_joint(as_rows(theta, dim=self.prior.dim, names=self.prior.names), x)
         return density - self._log_evidence(x) if normalise else density
 
     def map(self, x_o: npt.ArrayLike, seed: int = 0) -> Array:
@@ -172,7 +174,7 @@ class PotentialPosterior(NeuralPosterior):
         return cls(prior, trained, valid)
 
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
-        x = read_observations(x_o, self.trained.frame.event)
+        x = read_observations(x_o, self.trained.frame.event, self.x_names)
         if check:
             warn_if_far(self.trained.reach, x)
         return x

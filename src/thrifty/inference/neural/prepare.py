@@ -85,7 +85,7 @@ def prepare(
     notes = [] if shaped else notes  # of an image or a series nothing is dropped
     for note in notes:
         warn(f"[constant-output] {note}", stacklevel=4)
-    reach = Reach.of(x, log_weights)
+    reach = Reach.of(x, log_weights, good.x_names)
     index = np.repeat(good.index, good.m)
     if sets:
         theta, x, log_weights, index = good.theta, good.x, good.log_weights, good.index

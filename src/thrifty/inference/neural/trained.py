@@ -9,6 +9,7 @@ is loaded by use.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ from thrifty.inference.neural.training_settings import TrainingCurve
 from thrifty.inference.posterior_draws import Sampled
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, as_names
 
 _REACH = ("low", "high", "scale", "near")
 _HEAD_START = "shift.place.knots"  # the array by which a network with a head start is known
@@ -63,7 +64,7 @@ class Trained:
             "network": _describe(self.network),
             "embedding": None if self.embedding is None else _describe(self.embedding),
             **shape,
-            "reach": {"n": self.reach.n, "spacing": self.reach.spacing},
+            "reach": {"n": self.reach.n, "spacing": self.reach.spacing, "names": list(self.reach.names)},
             "curve": asdict(self.curve),
             "notes": list(self.notes),
         }, arrays
@@ -87,7 +88,7 @@ class Trained:
             network=network,
             embedding=embedding,
             frame=frame,
-            reach=Reach(int(reach["n"]), **archive.select(arrays, "reach/"), spacing=float(reach["spacing"])),
+            reach=_read_reach(reach, archive.select(arrays, "reach/"), frame),
             curve=TrainingCurve(**{**curve, **losses}),
             notes=tuple("".join(ch for ch in str(note) if ch.isprintable()) for note in recipe["notes"]),
             kept=arrays.get("kept/theta"),  # older files have none: then diagnose names the runs that it used
@@ -95,7 +96,7 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NeuralPosterior(PlottedPosterior, Divisible):
+class NeuralPosterior(PlottedPosterior, Divisible, ABC):
     """What every neural posterior offers; subclasses add `draw`, `log_prob`, `map` and the parts of their file."""
 
     prior: Prior
@@ -123,6 +124,11 @@ class NeuralPosterior(PlottedPosterior, Divisible):
         return self.prior.names
 
     @property
+    def x_names(self) -> tuple[str, ...]:
+        """Names of the numbers in one observation, or empty."""
+        return self.trained.reach.names
+
+    @property
     def curve(self) -> TrainingCurve:
         """The learning curve."""
         return self.trained.curve
@@ -132,13 +138,13 @@ class NeuralPosterior(PlottedPosterior, Divisible):
         """What the reader should know about the fit."""
         return self.trained.notes
 
+    @abstractmethod
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Sampled:
         """Draw, with figures that say how far to trust the draws."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
-        raise NotImplementedError
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) from the posterior at x_o."""
@@ -151,6 +157,12 @@ class NeuralPosterior(PlottedPosterior, Divisible):
             ThriftyError: code-not-saved where its weighting is a function without numbers; disk-problem.
         """
         archive.write_members(path, [self.to_parts()], prior=prior_to_dict(self.prior), ensemble=False)
+
+
+def _read_reach(recipe: Recipe, arrays: Arrays, frame: Frame) -> Reach:
+    """Rebuild where the simulations lie; older files have no names of statistics."""
+    names = as_names(recipe.get("names", ()), int(np.prod(frame.event)), "names of statistics")
+    return Reach(int(recipe["n"]), **arrays, spacing=float(recipe["spacing"]), names=names)
 
 
 def _describe(recipe: Any) -> dict[str, Any]:

@@ -168,7 +168,7 @@ def _reason_to_stop(state: _State, settings: Training) -> str:
         return "cycle"
     if len(state.train) >= settings.max_epochs:
         return "max_epochs"
-    return "time_limit" if settings.time_limit is not None and state.seconds >= settings.time_limit else ""
+    return "time_limit" if settings.time_limit is not None and state.seconds >= float(settings.time_limit) else ""
 
 
 def _choose_rate(state: _State, settings: Training, parts: int) -> float:

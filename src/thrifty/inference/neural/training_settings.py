@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError, MissingExtraError
 
 # Epochs of a cycle are EPOCH_FACTOR / sqrt(n), so that the time grows as sqrt(n): 44 epochs at 1,000 runs, 20 at 5,000.
@@ -38,7 +39,7 @@ class Training:
         max_epochs: Limit on epochs.
         validation: Share of runs held out, chosen by a hash of their index.
         clip: Largest norm of a gradient.
-        time_limit: Seconds of training, or None.
+        time_limit: Seconds of training, or a text such as "10 min", or None.
         checkpoint: File to write each epoch and to resume from, or None.
         progress: Show a bar; by default only in a terminal.
         cycle: Epochs of one cycle of the learning rate, up and down to almost nothing, after which training ends. 0
@@ -59,13 +60,15 @@ class Training:
     max_epochs: int = 1000
     validation: float = 0.1
     clip: float = 5.0
-    time_limit: float | None = None
+    time_limit: Duration | None = None
     checkpoint: str | Path | None = None
     progress: bool | None = None
     cycle: int | None = None
     device: str = "cpu"
 
     def __post_init__(self) -> None:
+        if isinstance(self.time_limit, str):
+            object.__setattr__(self, "time_limit", read_seconds(self.time_limit, "time_limit"))
         wrong = [label for label in _ALLOWED if not _is_allowed(label, getattr(self, label))]
         if wrong:
             listed = ", ".join(f"{label} = {getattr(self, label)!r}" for label in wrong)

@@ -2,7 +2,7 @@
 
 A message is its length in eight bytes and a pickle, from one of our processes to another, in memory. The driver never
 waits for a worker: what does not fit into a pipe is sent when there is room, and half a message from a worker that was
-killed is thrown away with its pipes. Each worker has pipes of its own, so a death disturbs nobody else.
+killed is discarded with its pipes. Each worker has pipes of its own, so a death disturbs nobody else.
 """
 
 from __future__ import annotations

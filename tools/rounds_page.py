@@ -1,0 +1,213 @@
+"""Write docs/rounds.md from the record of the rounds study, studies/results/rounds.json.
+
+    python tools/rounds_page.py                        # the page, from the record kept with the code
+    python tools/rounds_page.py --take runs/studies    # first copy record and figure of a full run from there
+
+Every number on the page comes from the record.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
+
+import rounds as study
+from common import ROOT, Record, column, pick, table
+from rounds_problems import TEST, problem
+
+RESULT, PAGE, FIGURE = ROOT / "studies/results/rounds.json", ROOT / "docs/rounds.md", "figures/reproduction/rounds.png"
+
+HEAD = """# Rounds at one observation
+
+`th.Rounds` infers the posterior at one observation. Each round draws parameters where the posterior of the round before
+lies, and avoids expensive runs. This page is made by `tools/rounds_page.py` from the record of `studies/rounds.py`; no
+number of ours is typed in.
+
+## In one line
+
+```python
+import numpy as np
+import thrifty as th
+
+def simulate(theta, rng):
+    x = np.array([theta[0] + theta[1], theta[0] * theta[1]]) + 0.02 * rng.normal(size=2)
+    return th.Output(x, cost=float(np.exp(theta[0])))
+
+prior = th.Uniform([0.0, 0.0], [2.0, 2.0], names=["a", "b"])
+study = th.infer(simulate, prior, [2.1, 0.9], n=800, rounds=3, cost="reported", workers=1)
+print(study)  # posterior, runs and cost; one line for each round
+study.samples, study.stopped, [one.volume for one in study.generations]
+```
+
+`budget="2 cpu-h"` instead of `n=` spends cost; `folder="runs/one"` keeps every run, and the same call continues after a
+crash: the same table, the same posterior. On the command line:
+
+```console
+$ thrifty run --rounds 4 --observed x_o.csv
+```
+
+or `rounds = 4` under `[infer]` of `thrifty.toml`. With settings:
+
+```python
+method = th.Rounds(th.NLE(prior), rounds=3, prior_share=0.2, tolerance=0.1)
+```
+
+`method.run(campaign, x_o, budget="2 cpu-h")` runs it in a campaign, with any engine. `th.NRE`, `th.NPE` and a
+`th.Ensemble` of one of them work too. An `x_o` of shape (k, d) holds k observations: they share the rounds, and
+`study.each` has a study for each.
+"""
+
+HOW = """## What happens
+
+Round 0 is from the prior. It is also the pilot of the cost model. Later rounds:
+
+- **NLE (the default) and NRE** draw from a kernel mixture around posterior draws, with a share of the prior, divided by
+  g(c). They train on all runs without weights: p(x given θ) does not depend on where θ was drawn.
+- **NPE** draws from the prior inside the region of high posterior density, divided by g(c). It trains on the runs in
+  the region, weighted by prior over pool. A second network is trained on all runs. Where that predicts held-out runs in
+  the region as well, it is the posterior, and the next round draws from the whole prior divided by g(c).
+
+For all of them:
+
+- g(c) is c^(1/4) after the first round (`penalty=`). Nothing is known of x_o in round 0, so it is not tilted.
+- Every round doubles the pool. A round is a block of the campaign.
+- Every proposal has a density that is kept, so the pool is one weighted table: `study.simulations` serves `th.ABC`,
+  `th.NPE`, exports and later top-ups. No weight exceeds the number of runs over that of round 0.
+- It stops early, with the rest unspent, where the posterior moves by less than `tolerance` (in its standard deviations)
+  in a round and a second network on the same runs agrees. `study.stopped` is then "settled".
+- Where the posterior takes more than 5 % of the prior, a note says that amortised NPE is as good.
+- `th.diagnose(study)` calibrates on held-out runs near x_o and needs no new runs.
+
+```python
+print(study.diagnosis.verdict)  # also th.diagnose(study)
+abc = th.ABC(prior).fit(study.simulations)  # the pool is weighted: any method can use it
+```
+"""
+
+
+def decide(record: Record) -> str:
+    """The decision table: what to use when, with what was measured."""
+    rows = [
+        ["many observations, now or later", "`th.NPE` on one plan",
+         "one fit for all: rounds would be paid for again at each observation"],
+        ["one observation, narrow posterior", "`th.Rounds(th.NLE(prior))`",
+         _against_plain(record, "NLE rounds", "narrow")],
+        ["one observation, wide posterior", "`th.NPE` on one plan", _against_plain(record, "NLE rounds", "wide")],
+        ["narrow, but no density of x can be learned (images, long series with an embedding)",
+         "`th.Rounds(th.NPE(prior, embedding=...))`", _against_plain(record, "NPE rounds", "narrow")],
+        ["no network wanted; a distance on few statistics is natural", "`th.SMCABC(prior)`", _smc(record, "SMC-ABC")],
+        ["a pool of SMC-ABC is there already", "`th.SMCABC(prior, finish=th.NLE(prior))`",
+         _smc(record, "SMC-ABC, NLE at the end")],
+    ]  # fmt: skip
+    return table(["case", "use", "measured: mean C2ST, 0.5 is perfect"], rows)
+
+
+def _names(record: Record, kind: str) -> list[str]:
+    seen = {v["problem"] for v in record["values"]}
+    return [name for name in TEST if name in seen and problem(name).narrow == (kind == "narrow")]
+
+
+def _mean(record: Record, arm: str, kind: str) -> float:
+    """Mean over problems of the mean over seeds and places."""
+    each = [column(pick(record, arm=arm, problem=name), "c2st") for name in _names(record, kind)]
+    return float(np.mean([values.mean() for values in each if len(values)] or [np.nan]))
+
+
+def _against_plain(record: Record, arm: str, kind: str) -> str:
+    d, e = study.gap(record, kind, arm, "NPE, equal cost", "c2st")
+    return f"{kind} problems: {arm} {_mean(record, arm, kind):.2f}, plain NPE at equal cost {d:+.3f} ± {e:.3f} apart"
+
+
+def _smc(record: Record, arm: str) -> str:
+    return f"{_mean(record, arm, 'narrow'):.2f} on narrow problems, {_mean(record, arm, 'wide'):.2f} on wide ones"
+
+
+def promises(record: Record) -> str:
+    """What rounds should do, and whether they did, from the record."""
+    lines = []
+    for kind, first, second, words in (
+        (
+            "narrow",
+            "NLE rounds",
+            "NPE, 50,000",
+            "NLE rounds at 1/20 of the cost at least as good as NPE on 50,000 runs",
+        ),
+        ("narrow", "NPE rounds", "NPE, equal cost", "NPE rounds better than plain NPE at equal cost"),
+        ("wide", "NLE rounds", "NPE, equal cost", "NLE rounds no worse than plain NPE at equal cost"),
+        ("wide", "NPE rounds", "NPE, equal cost", "NPE rounds no worse than plain NPE at equal cost"),
+        ("narrow", "NLE rounds", "NLE rounds, cost-blind", "cost-aware rounds no worse than cost-blind ones"),
+        ("wide", "NLE rounds", "NLE rounds, cost-blind", "cost-aware rounds no worse than cost-blind ones"),
+    ):
+        found = {label: study.gap(record, kind, first, second, label) for label in ("c2st", "mmd2")}
+        cells = [f"{d:+.3f} ± {e:.3f}: {_verdict(d, e)}" for d, e in found.values()]
+        lines.append([f"{kind}: {words}", *cells])
+    differences = table(["asked for", "C2ST", "MMD²"], lines)
+    return f"{differences}\n\n{_widths(record)}"
+
+
+def _verdict(gap: float, error: float) -> str:
+    if np.isnan(gap):
+        return "not run"
+    return "better" if gap < -error else "within one standard error" if gap <= error else "**worse**"
+
+
+def _widths(record: Record) -> str:
+    """Which narrow problems have widths within 10 %, for NLE rounds at 1/20."""
+    lines = []
+    for name in _names(record, "narrow"):
+        mean = column(pick(record, arm="NLE rounds", problem=name), "width").mean()
+        lines.append(f"{name} {mean:.2f}" + ("" if abs(np.log(mean)) <= np.log(1.1) else " (**no**)"))
+    return "Widths of NLE rounds within 10 % of the exact ones, narrow problems: " + ", ".join(lines) + "."
+
+
+def rests_on(record: Record) -> str:
+    """How much was run, on what."""
+    asked = len(study.tasks(True, None))
+    commits = ", ".join(f"{name} ({count})" for name, count in record["commits"].items())
+    return (
+        f"{record['tasks']} of {asked} tasks, {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code"
+        f" {commits}, {record['machine']}. `python studies/rounds.py --full` adds what is missing. Seeds begin at"
+        f" {study.FIRST_SEED}; settings were chosen on other problems (`studies/rounds_development.py`). Every seed"
+        " begins at another place (x_o in the cheap, middle or expensive part of the prior); plain NPE is one fit for"
+        " all three."
+    )
+
+
+def page(record: Record) -> str:
+    """The whole page."""
+    problems = table(["problem", "parameters", "outputs", "modes", "posterior"], [
+        [name, str(problem(name).prior.dim), str(len(problem(name).x_o("middle"))), str(problem(name).modes),
+         "narrow" if problem(name).narrow else "wide"] for name in TEST])  # fmt: skip
+    narrow = "Narrow: the posterior's volume is below 1e-3 of the prior's at all three places."
+    parts = [HEAD, "## When to use what", decide(record), HOW, "## What was measured", rests_on(record), problems,
+             narrow, "### What was asked for", promises(record), "### All figures", study.text(record),
+             f"![C2ST by problem and arm]({FIGURE})"]  # fmt: skip
+    return "\n\n".join(part.strip("\n") for part in parts) + "\n"
+
+
+def take(folder: Path) -> None:
+    """Copy record and figure of a full run to where the page looks for them."""
+    made = folder / "rounds-full"
+    shutil.copyfile(made / "rounds.json", RESULT)
+    shutil.copyfile(made / "rounds.png", PAGE.parent / FIGURE)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Write it."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--take", type=Path, help="folder with the results of full runs")
+    options = parser.parse_args(argv)
+    if options.take:
+        take(options.take)
+    PAGE.write_text(page(json.loads(RESULT.read_text(encoding="utf-8"))), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""What mkdocs does to pages while it builds the site: typeset formulas, and write the parts that come from the code.
+
+- Formulas (`$...$` and `$$...$$`) become MathML, which browsers draw by themselves: no script and no font is loaded.
+- `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`,
+  `<!-- raised by -->` in a section of messages the errors that carry its code.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).parents[1] / "src" / "thrifty"
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
+TABLES = ("Simulator", "Cost", "Plan", "Run", "Infer")  # of thrifty.toml, in the order of the file
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in what comes from the code."""
+    for mark, write in (("<!-- commands -->", write_commands), ("<!-- settings -->", write_settings)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, write())
+    return add_raised_by(markdown) if "<!-- raised by -->" in markdown else markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Typeset the formulas of a page."""
+    return FORMULA.sub(_as_mathml, html)
+
+
+def _as_mathml(found: re.Match[str]) -> str:
+    from latex2mathml.converter import convert
+
+    tag, kind, formula = found.groups()
+    display = "block" if kind == "[" else "inline"
+    return f'<{tag} class="arithmatex">{convert(html.unescape(formula).strip(), display=display)}</{tag}>'
+
+
+def write_commands() -> str:
+    """Write a section for each command: what it does, its arguments and its options."""
+    import typer.main
+
+    from thrifty.cli.main import app
+
+    group = typer.main.get_command(app)
+    parts = []
+    for name, command in group.commands.items():  # type: ignore[attr-defined]
+        context = command.make_context(name, [], resilient_parsing=True)
+        usage = " ".join(command.collect_usage_pieces(context))
+        parts.append(f"## thrifty {name}\n\n```text\nthrifty {name} {usage}\n```\n\n{command.help or ''}\n")
+        rows = [_describe(parameter, context) for parameter in command.params]
+        parts.append("| argument | meaning |\n|---|---|\n" + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _describe(parameter: Any, context: Any) -> str:
+    record = parameter.get_help_record(context)
+    meaning = (record[1] if record else getattr(parameter, "help", "")) or ""
+    return f"| `{', '.join(parameter.opts)}` | {_in_a_cell(meaning)} |"
+
+
+def _in_a_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def write_settings() -> str:
+    """Write a section for each table of `thrifty.toml`, from the classes that read it."""
+    from thrifty.cli import config_tables
+
+    parts = []
+    for table in TABLES:
+        settings = getattr(config_tables, f"{table}Settings")
+        meanings = dict(_attributes(settings.__doc__ or ""))
+        rows = [
+            f"| `{field.name}` | {_kind(field)} | {_default(field.default)} | {meanings[field.name]} |"
+            for field in fields(settings)
+        ]
+        head = f"## [{table.lower()}]\n\n| key | value | default | meaning |\n|---|---|---|---|\n"
+        parts.append(head + "\n".join(rows))
+    return "\n\n".join(parts)
+
+
+def _attributes(doc: str) -> Iterator[tuple[str, str]]:
+    """Read the Attributes section of a docstring: name and meaning."""
+    section = doc.partition("Attributes:\n")[2]
+    for found in re.finditer(r"^ {8}(\w+): (.*?)(?=^ {8}\w|\Z)", section, re.S | re.M):
+        yield found[1], _in_a_cell(found[2])
+
+
+def _kind(field: Any) -> str:
+    if choices := field.metadata.get("choices"):
+        return ", ".join(f'`"{choice}"`' for choice in choices)
+    names = {str: "text", int: "integer", float: "number", bool: "true or false", list: "list", dict: "table"}
+    return " or ".join(dict.fromkeys(names[kind] for kind in field.metadata["kinds"]))
+
+
+def _default(value: object) -> str:
+    if value is MISSING or value is None or value in ("", ()):
+        return ""
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f'`"{value}"`' if isinstance(value, str | Path) else f"`{value}`"
+
+
+def add_raised_by(markdown: str) -> str:
+    """Put the errors and warnings that carry a code into its section."""
+    raised = find_raised()
+
+    def write(found: re.Match[str]) -> str:
+        kinds = sorted(raised.get(found[1], ()))
+        line = f"**Seen as.** {', '.join(f'`{kind}`' for kind in kinds)}.\n\n" if kinds else ""
+        return found[0] + line
+
+    return re.sub(r"^## ([a-z-]+)\n\n", write, markdown.replace("<!-- raised by -->\n", ""), flags=re.M)
+
+
+def find_raised() -> dict[str, set[str]]:
+    """Find code -> names of the error classes that are raised with it, by reading the source."""
+    found: dict[str, set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            for keyword in node.keywords:
+                if keyword.arg == "code" and isinstance(keyword.value, ast.Constant) and name.endswith("Error"):
+                    found.setdefault(keyword.value.value, set()).add(name)
+    return found
