@@ -24,6 +24,7 @@ METHODS = {
     "npe-after": th.NPE(BOX, network=MDN, correction="after", training=RUN),
     "npe-atomic": th.NPE(BOX, network=MDN, correction="atomic", training=RUN),
     "npe-embedded": th.NPE(BOX, network=MDN, embedding=th.MLPEmbedding(4, (8,)), training=RUN),
+    "npe-robust": th.NPE(BOX, network=MDN, noise=th.SpikeAndSlab(copies=2), training=RUN),
     "fmpe": th.FMPE(BOX, network=th.FlowMatching((16, 16)), training=RUN),
     "fmpe-after": th.FMPE(BOX, network=th.FlowMatching((16, 16)), correction="after", training=RUN),
     "nle": th.NLE(BOX, network=SMALL, training=RUN),

@@ -17,7 +17,7 @@ from thrifty.errors import ConfigError, QualityGateError
 from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, describe_failures, prepare
-from thrifty.inference.neural.recipes import AutoregressiveMixture, SequenceEmbedding
+from thrifty.inference.neural.recipes import AutoregressiveMixture, ImageEmbedding, SequenceEmbedding
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
@@ -70,7 +70,8 @@ class LikelihoodMethod(ABC):
         with seed_torch(seeds[0]):
             net, tensors = self._build(network, rows, frame, weights)
         table = Table(tensors, weights, mark_held_out(rows.index, share))
-        settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle")
+        images = isinstance(self.embedding, ImageEmbedding)
+        settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle", images=images)
         curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes, *self._notes(frame))
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)

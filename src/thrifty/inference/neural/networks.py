@@ -19,7 +19,6 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet, SbiFieldNet
 from thrifty.inference.neural.modules.head_start import Shift
 from thrifty.inference.neural.modules.members import ACTIVATIONS, MembersNet, build_mlp
 from thrifty.inference.neural.recipes import (
@@ -215,7 +214,6 @@ _DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
     MAF: FlowNet,
     AutoregressiveMixture: MembersNet,
     MixtureDensity: MixtureNet,
-    FlowMatching: FlowMatchingNet,
 }
 
 
@@ -335,6 +333,10 @@ def build_density(
     features, density = y.shape[1], None
     if type(network) in _DENSITIES:
         density = _DENSITIES[type(network)](network, features, context)
+    elif isinstance(network, FlowMatching):
+        from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet
+
+        density = FlowMatchingNet(network, features, context)
     elif isinstance(network, nn.Module) and hasattr(network, "loss"):
         density = _wrap_sbi(copy.deepcopy(network), features)
     elif callable(network) and not is_recipe(network) and not isinstance(network, type):
@@ -349,7 +351,7 @@ def build_density(
             code="bad-setting",
             fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
         )
-    if field != isinstance(density, FlowMatchingNet | SbiFieldNet):
+    if field != getattr(density, "is_field", False):
         raise ConfigError(
             f"th.FMPE learns a field, and {network!r} is a density"[:200]
             if field
@@ -360,8 +362,12 @@ def build_density(
     return DensityNet(density, embedding)
 
 
-def _wrap_sbi(estimator: Any, features: int) -> SbiNet | SbiFieldNet:
-    return SbiFieldNet(estimator, features) if hasattr(estimator, "ode_fn") else SbiNet(estimator)
+def _wrap_sbi(estimator: Any, features: int) -> nn.Module:
+    if not hasattr(estimator, "ode_fn"):
+        return SbiNet(estimator)
+    from thrifty.inference.neural.modules.flow_matching import SbiFieldNet
+
+    return SbiFieldNet(estimator, features)
 
 
 def build_ratio(

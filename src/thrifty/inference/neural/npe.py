@@ -22,7 +22,14 @@ from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
-from thrifty.inference.neural.recipes import MAF, AutoregressiveMixture, SequenceEmbedding, SetEmbedding, is_recipe
+from thrifty.inference.neural.recipes import (
+    MAF,
+    AutoregressiveMixture,
+    ImageEmbedding,
+    SequenceEmbedding,
+    SetEmbedding,
+    is_recipe,
+)
 from thrifty.inference.neural.spike_and_slab import SpikeAndSlab
 from thrifty.inference.neural.standardise import Frame, measure_frame, measure_spread
 from thrifty.inference.neural.trained import Trained
@@ -139,7 +146,8 @@ class NPE:
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = self._choose_loss(sets=sets)
         cyclic = isinstance(network, MAF) and self.embedding is None
-        settings = self.training.settle(len(table.theta), cyclic=cyclic)
+        images = isinstance(self.embedding, ImageEmbedding)
+        settings = self.training.settle(len(table.theta), cyclic=cyclic, images=images)
         curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=settings, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)

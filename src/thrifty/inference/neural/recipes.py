@@ -262,8 +262,11 @@ class SequenceEmbedding(_Recipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.reach % 2 == 0:
-            raise ConfigError(f"SequenceEmbedding: reach must be odd, got {self.reach}", code="bad-setting")
+        if self.reach % 2 == 0 or self.features < 2:
+            raise ConfigError(
+                f"SequenceEmbedding: reach must be odd and features at least 2, got {self.reach} and {self.features}",
+                code="bad-setting",
+            )
 
     @staticmethod
     def pad(series: npt.ArrayLike, length: int) -> Array:
@@ -286,7 +289,8 @@ class SequenceEmbedding(_Recipe):
 
     def numbers(self, event: tuple[int, ...]) -> int:
         """Estimate how many numbers the network holds."""
-        return self.reach * _count_layers(event[-1], self.channels, 3 * self.features)
+        last = _count_layers(self.channels[-1] + 1, (2 * self.channels[-1],), self.features)
+        return self.reach * _count_layers(event[-1], self.channels, 1) + last
 
 
 @dataclass(frozen=True)

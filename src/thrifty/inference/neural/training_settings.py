@@ -20,6 +20,7 @@ from thrifty.errors import ConfigError, MissingExtraError
 # Epochs of a cycle are EPOCH_FACTOR / sqrt(n), so that the time grows as sqrt(n): 44 epochs at 1,000 runs, 20 at 5,000.
 # Twice as many make the training loss lower and the posterior worse (counts, development seeds 101 to 103).
 EPOCH_FACTOR, MIN_CYCLE_EPOCHS, MAX_CYCLE_EPOCHS = 1400.0, 10, 100
+IMAGE_BATCH_ROWS = 64
 CYCLE_BATCH_ROWS = 100  # steps of 50 rows take more time an epoch, of 250 more epochs
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
@@ -30,7 +31,7 @@ class Training:
 
     Args:
         batch: Rows per step; by default a ninth of the training rows, between 50 and 500 (larger steps cost
-            the same time and lose nothing), at most 100 in a cycle.
+            the same time and lose nothing), at most 100 in a cycle, and 64 for `th.ImageEmbedding`.
         learning_rate: Of AdamW; reached after 20 steps. A cycle rises to three times of it.
         averaging: Share kept by the running mean of the weights at each step; the mean is what is validated and
             returned. 0 for none.
@@ -74,13 +75,15 @@ class Training:
             listed = ", ".join(f"{label} = {getattr(self, label)!r}" for label in wrong)
             raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
 
-    def settle(self, runs: int, *, cyclic: bool) -> Training:
-        """Choose the epochs of the cycle where they are left open.
+    def settle(self, runs: int, *, cyclic: bool, images: bool = False) -> Training:
+        """Choose the epochs of the cycle, and for images the rows per step, where they are left open.
 
         Example:
             >>> Training().settle(5000, cyclic=True).cycle, Training(cycle=7).settle(5000, cyclic=False).cycle
             (20, 7)
         """
+        if images and self.batch is None:  # convolutions need some hundred steps before they see anything
+            return replace(self, batch=IMAGE_BATCH_ROWS).settle(runs, cyclic=cyclic)
         if self.cycle is not None:
             return self
         epochs = min(max(round(EPOCH_FACTOR / math.sqrt(runs)), MIN_CYCLE_EPOCHS), MAX_CYCLE_EPOCHS)

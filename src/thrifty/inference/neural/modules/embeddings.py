@@ -61,7 +61,8 @@ class Sequence(nn.Module):
     """Convolutions over the points of x (b, t, c + 1), their mean, and the log of their number.
 
     The last column of x says which points are there. The others are 0 before every convolution and left out of the
-    mean, so that nothing depends on how far a series was padded.
+    mean, so that nothing depends on how far a series was padded. The length is handed on as it is too: the width of a
+    posterior follows it.
     """
 
     def __init__(self, recipe: SequenceEmbedding, event: tuple[int, ...]) -> None:
@@ -71,7 +72,8 @@ class Sequence(nn.Module):
         self.layers = nn.ModuleList(
             nn.Conv1d(a + 1, b, recipe.reach, padding=recipe.reach // 2) for a, b in itertools.pairwise(widths)
         )
-        self.last = nn.Linear(widths[-1] + 1, recipe.features)
+        self.longest = event[0]
+        self.last = build_mlp(widths[-1] + 1, (2 * widths[-1],), recipe.features - 1)
 
     def forward(self, x: Tensor) -> Tensor:
         """(b, t, c + 1) to (b, features)."""
@@ -79,7 +81,8 @@ class Sequence(nn.Module):
         for layer in self.layers:
             h = nn.functional.silu(layer(torch.cat([h * there, there], 1)))
         count = there.sum(2).clamp(min=1.0)
-        return self.last(torch.cat([(h * there).sum(2) / count, count.log()], -1))
+        share = (count / self.longest).log()
+        return torch.cat([self.last(torch.cat([(h * there).sum(2) / count, share], -1)), share], -1)
 
 
 class SetNet(nn.Module):
