@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,7 +53,7 @@ CELLS = {
         _ = study.samples
         study
         """,
-    "generations": 'th.SMCABC(prior).run(simulate, x_o, n=450, seed=1)',
+    "generations": "th.SMCABC(prior).run(simulate, x_o, n=450, seed=1)",
     "posterior plot": "posterior.plot(x_o, prior=prior, truth=[1.0, 2.6])",
     "runs plot": "simulations.plot(x_o=x_o)",
     "cost plot": "campaign.plot_cost()",
