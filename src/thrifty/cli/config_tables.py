@@ -85,6 +85,7 @@ class PlanSettings:
     budget: str = _key("", str)
     penalty: float | None = _key(None, float, int, str)  # None: the square root of cost, unless cost is flat
     mixture: bool | tuple[float, ...] = _key(False, bool, list)
+    avoid_failures: bool | None = _key(None, bool)  # None: where more than 5 % of the pilot failed
     pilot: int = _key(60, int, least=5)
     seed: int = _key(0, int, least=0)
 
@@ -156,7 +157,8 @@ class Settings:
         plan = self.plan
         budget, cap = (plan.budget or None, None) if plan.n is None else (None, plan.budget or None)
         mixture = plan.mixture if plan.mixture is not False else None
-        return {"n": plan.n, "budget": budget, "cap": cap, "penalty": plan.penalty, "mixture": mixture}
+        asked = {"n": plan.n, "budget": budget, "cap": cap, "penalty": plan.penalty, "mixture": mixture}
+        return asked | {"avoid_failures": plan.avoid_failures}
 
 
 def read_simulator(values: dict[str, Any], problems: Problems) -> SimulatorSettings:

@@ -130,7 +130,8 @@ def to_arviz(pairs: Columns) -> arviz.InferenceData:
         stats = {"log_weight": np.log(_normalise(pairs))[None]}
     about, is_named = pairs.describe_proposal(), bool(pairs.x_names) and pairs.x.ndim == 2
     return import_extra("arviz", "arviz").from_dict(
-        attrs={} if about is None else {"thrifty_proposal": json.dumps(about)},
+        attrs=({} if about is None else {"thrifty_proposal": json.dumps(about)})
+        | ({"thrifty_labels": json.dumps(pairs.labels)} if pairs.labels else {}),
         prior={name: column[None] for name, column in zip(pairs.parameter_names, pairs.theta.T, strict=True)},
         prior_predictive={"x": pairs.x[None]},
         sample_stats_prior=stats,
