@@ -19,11 +19,16 @@ from thrifty.tables.simulations import table_hash
 
 DRIVER = """
 import sys, time
+from pathlib import Path
 import numpy as np
 import thrifty as th
 
+GO, HELD, calls = Path(sys.argv[1]).parent / "go", 60, []
+
 def simulate(theta, rng):
-    time.sleep(0.02)
+    calls.append(1)
+    while len(calls) > HELD and not GO.exists():  # the test decides how long the run takes
+        time.sleep(0.02)
     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
 
 c = th.Campaign(sys.argv[1], simulate, th.Uniform(0, 3, names=["a"]), seed=1, cost="reported", unit="events")
@@ -32,6 +37,11 @@ c.plan(n=int(sys.argv[2]))
 c.run(engine=th.Inline(), progress="quiet")
 """
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
+
+
+def let_go(folder: Path) -> None:
+    """Let the run continue that waits for it after some runs."""
+    (folder.parent / "go").touch()
 
 
 def start_run(folder: Path, n: int) -> subprocess.Popen[bytes]:
@@ -68,16 +78,15 @@ def fetch(address: str) -> str:
 def test_it_ends_with_the_run_and_writes_the_report(tmp_path):
     run = start_run(tmp_path / "a", 150)
     live, address = start_live(tmp_path / "a")
-    seen = [int(re.search(r"(\d+) of \d+ runs", fetch(address))[1])]
-    while run.poll() is None:
-        seen.append(int(re.search(r"(\d+) of \d+ runs", fetch(address))[1]))
-        time.sleep(0.5)
-    last = ""
+    last, seen, until = fetch(address), [], time.monotonic() + 120
+    let_go(tmp_path / "a")
     while "data-over" not in last:
+        assert time.monotonic() < until
         last = fetch(address)
-        time.sleep(0.1)
-    assert run.returncode == 0 and "The run has ended." in last and "170 of 170 runs" in last
-    assert seen == sorted(seen) and seen[0] < 170
+        seen.append(int(re.search(r"(\d+) of \d+ runs", last)[1]))
+        time.sleep(0.2)
+    assert run.wait(timeout=60) == 0 and "The run has ended." in last and "170 of 170 runs" in last
+    assert seen == sorted(seen) and seen[-1] == 170
     out, _ = live.communicate(timeout=120)
     assert live.returncode == 0 and Path(json.loads(out)["path"]).is_file()
     with pytest.raises(OSError, match="refused"):
@@ -91,6 +100,7 @@ def test_a_killed_page_does_not_disturb_the_run(tmp_path):
     fetch(address)
     live.send_signal(signal.SIGKILL)
     live.communicate()
+    let_go(tmp_path / "a")
     assert run.wait(timeout=120) == 0
     alone = start_run(tmp_path / "b", 120)
     assert alone.wait(timeout=120) == 0
@@ -109,5 +119,6 @@ def test_a_killed_run_ends_the_page_and_can_be_continued(tmp_path):
     assert live.returncode == 0 and Path(json.loads(out)["path"]).is_file()
     kept = th.Campaign.open(tmp_path / "a")
     assert 0 < kept.status().done < 420 and kept.verify().ok
+    let_go(tmp_path / "a")
     assert start_run(tmp_path / "a", 400).wait(timeout=180) == 0
     assert th.Campaign.open(tmp_path / "a").status().done == 420
