@@ -23,24 +23,25 @@ from pathlib import Path
 import numpy as np
 import thrifty as th
 
-GO, HELD, calls = Path(sys.argv[1]).parent / "go", 60, []
+HOLD, GO = (Path(sys.argv[1]).parent / name for name in ("hold", "go"))
 
 def simulate(theta, rng):
-    calls.append(1)
-    while len(calls) > HELD and not GO.exists():  # the test decides how long the run takes
+    while HOLD.exists() and not GO.exists():  # the test decides how long the run takes
         time.sleep(0.02)
     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
 
 c = th.Campaign(sys.argv[1], simulate, th.Uniform(0, 3, names=["a"]), seed=1, cost="reported", unit="events")
 c.pilot(20, engine=th.Inline(), progress="quiet")
 c.plan(n=int(sys.argv[2]))
+HOLD.touch()
 c.run(engine=th.Inline(), progress="quiet")
 """
+pytestmark = pytest.mark.slow  # real processes: about twenty CPU seconds in all
 ENVIRONMENT = {**os.environ, "PYTHONWARNINGS": "ignore"}
 
 
 def let_go(folder: Path) -> None:
-    """Let the run continue that waits for it after some runs."""
+    """Let the run continue that waits for it after the pilot."""
     (folder.parent / "go").touch()
 
 
@@ -93,7 +94,6 @@ def test_it_ends_with_the_run_and_writes_the_report(tmp_path):
         fetch(address)
 
 
-@pytest.mark.slow
 def test_a_killed_page_does_not_disturb_the_run(tmp_path):
     run = start_run(tmp_path / "a", 120)
     live, address = start_live(tmp_path / "a")
@@ -108,7 +108,6 @@ def test_a_killed_page_does_not_disturb_the_run(tmp_path):
     assert len(hashes) == 1, "the table is that of a run which nobody watched"
 
 
-@pytest.mark.slow
 def test_a_killed_run_ends_the_page_and_can_be_continued(tmp_path):
     run = start_run(tmp_path / "a", 400)
     live, address = start_live(tmp_path / "a")
