@@ -143,7 +143,8 @@ def _draw_map(
     table[:, i], table[:, j] = mesh[0].ravel(), mesh[1].ravel()
     surface = np.asarray(cost(table)).reshape(120, 120)
     shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
-    norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
+    low, high = float(shown.min()), float(max(shown.max(), 1.01 * shown.min()))
+    norm = LogNorm(low, high)
     figure, axes = style.make_figure(5.2, 4.2)
     ax = axes[0, 0]
     image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
@@ -157,7 +158,7 @@ def _draw_map(
     style.limit_ticks(ax, most=5)
     bar = figure.colorbar(image, ax=ax)
     bar.ax.tick_params(labelsize=8)
-    style.set_plain_ticks(bar.ax.yaxis, norm.vmax / norm.vmin)
+    style.set_plain_ticks(bar.ax.yaxis, high / low)
     return figure
 
 
@@ -177,6 +178,8 @@ def cost_residuals(check: CostComparison) -> Figure:
     ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        style.set_plain_ticks(axis, ends[1] / ends[0])
     style.set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
@@ -221,16 +224,28 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
         ax.bar(i, amount, bottom=end - amount, color=colour, width=0.62)
         ax.plot([i - 0.31, i + 1.31], [end, end], color=LIGHT, lw=1, zorder=0)
         top = max(end, end - amount)
-        text = f"{amount:,.3g}" if i == 0 else f"{amount:+,.3g}"
+        text = _format_amount(amount) if i == 0 or amount < 0 else f"+{_format_amount(amount)}"
         ax.annotate(text, (i, top), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.bar(len(amounts), ends[-1], color=COLOURS[0], width=0.62)
     place = (len(amounts), ends[-1])
-    ax.annotate(f"{ends[-1]:,.3g}", place, (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    ax.annotate(_format_amount(float(ends[-1])), place, (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.set_xticks(range(len(amounts) + 1), [*(s.replace(" ", "\n", 1) for s in steps), "total"])
     ax.axhline(0, color="black", lw=0.8)
     ax.set_ylim(min(0.0, 1.12 * float(ends.min())), 1.12 * float(np.maximum(ends, ends - amounts).max()))
+    style.shorten_ticks(ax.yaxis, 6)
     style.set_labels(ax, "", f"cost [{unit}]", title)
     return figure
+
+
+def _format_amount(amount: float) -> str:
+    """Write an amount with three figures, without powers of ten below a thousand million.
+
+    Example:
+        >>> _format_amount(13_312_345.0), _format_amount(-6.163), _format_amount(3e12)
+        ('13,300,000', '-6.16', '3e+12')
+    """
+    rounded = float(f"{amount:.3g}")
+    return f"{rounded:,.0f}" if 1000 <= abs(rounded) < 1e9 else f"{rounded:g}"
 
 
 def failures(failure_map: FinishProbability, *names: str) -> Figure:

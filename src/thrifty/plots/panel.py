@@ -60,7 +60,9 @@ class Panel:
 def _merge_ties(sample: Sample) -> Sample:
     """Merge equal rows: draws of ABC repeat its accepted runs, and a density must not take them for new ones."""
     points, place = np.unique(sample.points, axis=0, return_inverse=True)
-    return Sample(points, np.bincount(place.ravel(), weights=sample.weights, minlength=len(points)))
+    weights = np.zeros(len(points))
+    np.add.at(weights, place.ravel(), sample.weights)
+    return Sample(points, weights)
 
 
 def choose_prior(given: Any, drawn: Drawn) -> Prior | None:

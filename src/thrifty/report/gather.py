@@ -206,8 +206,7 @@ class Facts:
 
     def _statistic_names(self) -> tuple[str, ...]:
         """Names of the statistics for figures, where the simulator gave some; else empty."""
-        names = as_labels(getattr(self.settings, "x_names", ()))
-        return names if len(names) * self.settings.m == int(np.prod(self.table.x.shape[1:])) else ()
+        return as_labels(self.settings.fit_x_names(self.table.x.shape[1:]))
 
     @cached_property
     def failure_map(self) -> FailureMap:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from thrifty.cli.config_tables import Settings
 
 ROW_BYTES = 400  # of a run in the store, besides its outputs
+TOO_SHORT = (
+    ': too short to time well; measure = "reported" under [cost], with a cost that the simulator counts, is stable'
+)
 
 
 def check(
@@ -171,7 +174,7 @@ class Findings:
     def _timing_note(self) -> str:
         if self.noise > 2 and max(self.cpu) > 0.005:
             return ': noisy; the cost model smooths it, and measure = "reported" avoids it'
-        return "" if max(self.cpu) > 0.002 else ": too short to time well; counts (th.Output cost) are more stable"
+        return "" if max(self.cpu) > 0.002 else TOO_SHORT
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
