@@ -91,6 +91,7 @@ def test_smooth_functions_of_categories_are_refused():
     th.ScoringRule(PRIOR, weight=1.0)
 
 
+@pytest.mark.slow
 def test_smc_abc_moves_categories_and_numbers(seed):
     """Its figures agree with the exact ones within 5 standard errors and the tolerance's bias of 0.05 or less; the
     weights of the pool restore the prior, and without them its runs gather where x_o is."""
@@ -98,7 +99,7 @@ def test_smc_abc_moves_categories_and_numbers(seed):
     def simulator(theta, rng):
         return simulate(theta[None], rng)[0]
 
-    study = th.SMCABC(PRIOR, particles=100).run(simulator, FAR, n=1_000, seed=seed)
+    study = th.SMCABC(PRIOR, particles=200).run(simulator, FAR, n=2_000, seed=seed)
     mean, se = figures_of(study.posterior)
     assert (np.abs(mean - exact_figures(FAR)) < 5 * se + 0.05).all()
     table = study.simulations
