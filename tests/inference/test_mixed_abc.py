@@ -109,6 +109,6 @@ def test_smc_abc_moves_categories_and_numbers(seed):
     assert (np.abs(mean - plain) < 5 * np.hypot(se, plain_se)).all()
     table = study.simulations
     values = np.column_stack([table.theta[:, 0] == 1, table.theta[:, 1] == 4]).astype(float)
-    for weights, good in ((table.log_weights, True), (np.zeros(len(table)), False), (2 * table.log_weights, False)):
+    for weights, good in ((table.log_weights, True), (np.zeros(len(table)), False)):  # squared: `test_discrete`
         found = th.estimate(values, weights)
         assert (np.abs(found.mean - [0.6, 0.25]) < 5 * found.se).all() == good
