@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
 from thrifty.inference.neural.modules.head_start import Shift
-from thrifty.inference.neural.modules.members import ACTIVATIONS, MembersNet, build_mlp
+from thrifty.inference.neural.modules.members import ACTIVATIONS, DiscreteHead, MembersNet, MixedNet, build_mlp
 from thrifty.inference.neural.recipes import (
     MAF,
     NSF,
@@ -228,7 +228,7 @@ class DensityNet(nn.Module):
     @property
     def members(self) -> int:
         """How many densities learn side by side."""
-        return self.density.members if isinstance(self.density, MembersNet) else 1
+        return self.density.members if isinstance(self.density, MembersNet | MixedNet) else 1
 
     def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b,); a condition that is one row repeated is embedded once."""
@@ -255,7 +255,7 @@ class DensityNet(nn.Module):
             place, log_width = self.shift(c)
             y = (y - place[:, None]) / log_width.exp()[:, None]
         y = y.reshape(b * k, p)
-        if isinstance(self.density, MembersNet):
+        if isinstance(self.density, MembersNet | MixedNet):
             return self.density.log_prob_members(y, context).unflatten(1, (b, k))
         return self.density.log_prob(y, context).view(1, b, k)  # type: ignore[operator]
 
@@ -324,14 +324,19 @@ def build_density(
     embedding: nn.Module | None = None,
     likelihood: bool = False,
     field: bool = False,
+    states: tuple[int, ...] = (),
 ) -> DensityNet:
     """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always.
+
+    `states` (p,) says how many values each discrete column of y has, 0 for numbers; empty where all are numbers.
 
     Raises:
         ConfigError: bad-setting, no network, or a field where a density is learned, or the other way round.
     """
     features, density = y.shape[1], None
-    if type(network) in _DENSITIES:
+    if any(states):
+        density = _build_mixed(network, states, context)
+    elif type(network) in _DENSITIES:
         density = _DENSITIES[type(network)](network, features, context)
     elif isinstance(network, FlowMatching):
         from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet
@@ -360,6 +365,23 @@ def build_density(
             fix="th.FMPE(prior, network=th.FlowMatching()), or th.NPE(prior)",
         )
     return DensityNet(density, embedding)
+
+
+def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNet:
+    """Build the probabilities of the discrete columns, and the density of the others given them."""
+    if not is_recipe(network) or isinstance(network, FlowMatching):
+        raise ConfigError(
+            f"network {type(network).__name__} cannot learn whole numbers and categories",
+            code="bad-setting",
+            fix="th.NPE with th.AutoregressiveMixture() (its default), th.NSF(), th.MAF() or th.MixtureDensity()",
+        )
+    members = network.members or 1 if isinstance(network, AutoregressiveMixture) else 1
+    head = DiscreteHead(tuple(count for count in states if count), context, network.hidden, members)
+    free, inner = states.count(0), None
+    if free:
+        some = torch.zeros(1, free), torch.zeros(1, context + sum(states))
+        inner = build_density(network, *some, context=context + sum(states)).density
+    return MixedNet(head, inner, states)
 
 
 def _wrap_sbi(estimator: Any, features: int) -> nn.Module:
