@@ -241,7 +241,8 @@ def measure_frame(
 ) -> Frame:
     """Measure the frame of a table of pairs, with the weights as used in training; padded: see `SequenceEmbedding`.
 
-    With `codes` discrete parameters are counted from 0, for a network that models them.
+    With `codes` discrete parameters are counted from 0, for a network that models them; `padded` series are those of
+    `SequenceEmbedding`.
     """
     keep = np.ones_like(rows.keep) if shaped else rows.keep
     flat = rows.x.reshape(len(rows.x), -1)[:, keep]
