@@ -32,9 +32,10 @@ from thrifty.types import Array, Cost, Penalty, Prior
 
 if TYPE_CHECKING:
     from rich.table import Table
-MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 
     from thrifty.costs.finish import FinishModel
+
+MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 
 
 @dataclass(frozen=True)
