@@ -36,9 +36,11 @@ number of ours is typed in.
 import numpy as np
 import thrifty as th
 
+
 def simulate(theta, rng):
     x = np.array([theta[0] + theta[1], theta[0] ** 2]) + 0.02 * rng.normal(size=2)
     return th.Output(x, cost=float(np.exp(theta[0])))
+
 
 prior = th.Uniform([0.0, 0.0], [2.0, 2.0], names=["a", "b"])
 study = th.infer(simulate, prior, [2.1, 0.5], n=400, rounds=2, cost="reported", workers=1)
