@@ -239,7 +239,7 @@ def measure_frame(
     cells: bool = False,
     codes: bool = False,
 ) -> Frame:
-    """Measure the frame of a table of pairs, with the weights as used in training.
+    """Measure the frame of a table of pairs, with the weights as used in training; padded: see `SequenceEmbedding`.
 
     With `codes` discrete parameters are counted from 0, for a network that models them; `padded` series are those of
     `SequenceEmbedding`.
