@@ -274,7 +274,9 @@ def make_row(proposal: CostAware, label: str) -> Row:
     """Compute the figures of a proposal."""
     gain, ess_fraction = proposal.gain, proposal.valid_ess_fraction
     penalty = proposal.penalty
-    product = gain * ess_fraction / proposal.finish_share
+    product = gain * ess_fraction
+    if proposal.finish is not None:  # rounded: plain draws buy exactly what plain draws buy
+        product = round(product / proposal.finish_share, 12)
     return Row(
         label=label,
         k=float(penalty.k) if isinstance(penalty, Power) else float("nan"),

@@ -323,8 +323,8 @@ def build_density(
     context: int,
     embedding: nn.Module | None = None,
     likelihood: bool = False,
-    states: tuple[int, ...] = (),
     field: bool = False,
+    states: tuple[int, ...] = (),
 ) -> DensityNet:
     """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always.
 

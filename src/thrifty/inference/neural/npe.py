@@ -125,8 +125,7 @@ class NPE:
         validates = mark_held_out(table.index, self.training.validation)
         weights = scale_to_mean_one(table.log_weights)
         narrow, shift = np.zeros(self.prior.dim, bool), None
-        is_plain = self.embedding is None and is_recipe(self.network) and not free.box.levels
-        if is_plain and self.noise is None:  # a head start trusts every x
+        if self.embedding is None and is_recipe(self.network) and not free.box.levels and self.noise is None:
             x = free.encode_x(table.x)[:, : len(free.x.centre)]  # without the normal scores, which repeat them
             narrow, shift = fit_shift(free.encode_theta(table.theta), x, weights, validates)
         if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
@@ -143,8 +142,8 @@ class NPE:
                 from thrifty.inference.neural.modules.embeddings import build_embedding
 
                 embedding, context = build_embedding(self.embedding, frame.inputs)
-            made = {"context": context, "embedding": embedding, "states": frame.states, "field": self.method == "fmpe"}
-            net = build_density(network, *tensors[:2], **made)
+            made = {"context": context, "embedding": embedding, "states": frame.states}
+            net = build_density(network, tensors[0], tensors[1], field=self.method == "fmpe", **made)
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = self._choose_loss(sets=sets)
