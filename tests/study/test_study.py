@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.errors import ConfigError, DataError
+from thrifty.errors import ConfigError, DataError, QualityGateError
 from thrifty.report.results import read_results
 
 SD = 0.3
@@ -187,3 +187,34 @@ def test_infer_by_name(tmp_path: Path):
     with pytest.raises(DataError, match="high missing"):
         th.infer(both, prior, {"low": 1.0, "hi": 3.0}, folder=tmp_path / "c", **settings)
     assert th.Campaign.open(tmp_path / "c").status().planned == 40  # a pilot only
+
+
+def fails_for_a_third(theta: np.ndarray, rng: np.random.Generator) -> th.Output:
+    if theta[0] > 2.0:
+        raise ValueError("no equilibrium")
+    return simulate(theta, rng)
+
+
+def test_a_simulator_that_often_fails_costs_a_pilot_only_unless_that_is_accepted(tmp_path: Path):
+    asked = {"n": 200, "method": "abc", "folder": tmp_path / "c", "cost": "reported", "workers": 1}
+    with pytest.raises(QualityGateError, match=r"th\.infer take max_failed="):
+        th.infer(fails_for_a_third, PRIOR, [1.0], **asked)
+    assert th.Campaign.open(tmp_path / "c").status().done == 40
+    with pytest.warns(th.ThriftyWarning):
+        study = th.infer(fails_for_a_third, PRIOR, [1.0], **asked, max_failed=0.6)
+    assert len(study.simulations) == 240 and study.samples.max() <= 2.0
+
+
+def names_its_output(theta: np.ndarray, rng: np.random.Generator) -> dict[str, float]:
+    return {"first": theta[0] + 0.1 * rng.normal(), "second": 2 * theta[0] + 0.1 * rng.normal()}
+
+
+def test_rounds_take_a_named_observation_and_keep_round_0_of_a_wrong_one(tmp_path: Path):
+    quick = th.NLE(PRIOR, network=th.MixtureDensity(1), training=th.Training(max_epochs=3))
+    asked = {"n": 200, "rounds": 1, "method": quick, "folder": tmp_path / "c", "workers": 1}
+    with pytest.raises(DataError):
+        th.infer(names_its_output, PRIOR, [1.0, 2.0, 3.0], **asked)
+    with pytest.warns(th.ThriftyWarning, match="not narrow"):  # three epochs teach little
+        named = th.infer(names_its_output, PRIOR, {"second": 2.0, "first": 1.0}, **asked)
+    assert len(named.simulations) == 200 and named.simulations.x_names == ("first", "second")
+    assert named.x_o.tolist() == [1.0, 2.0]

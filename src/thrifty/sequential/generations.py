@@ -139,7 +139,8 @@ class CampaignGenerations:
         with self.campaign.session.writing() as opened:
             stored, settings = opened.settings.rounds, opened.settings
             foreign = settings.generations is not None and len(opened.store.blocks()) > settings.generations
-            if stored is None and not foreign:
+            is_before = stored is not None and not stored["judged"]  # round 0 knows nothing of x_o: any may follow it
+            if is_before or (stored is None and not foreign):
                 opened.keep(rounds={"identity": identity, "judged": [], "draws": []})
                 return RoundNotes()
             before = {} if stored is None else stored["identity"]
@@ -262,5 +263,6 @@ def _read(opened: OpenCampaign, block: Block) -> Simulations:
         index=table.index[rows],
         m=settings.m,
         names=opened.prior.names,
+        x_names=settings.fit_x_names(table.x.shape[1:]),
         unit=settings.unit,
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
 from thrifty.inference.neural.nle import NLE
 from thrifty.priors import as_prior
@@ -36,6 +37,7 @@ def infer(
     cost: Literal["cpu", "wall", "reported"] = "cpu",
     time_limit: Duration | None = None,
     on_timeout: str | None = None,
+    max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
@@ -62,6 +64,8 @@ def infer(
         cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
         time_limit: Wall time of a run, seconds or "10 s"; needs `on_timeout`. Not with rounds.
         on_timeout: "lazy", "extend", "restrict", "weight" or "stop", as for `Campaign.run`.
+        max_failed: Share of prior mass that may fail; where the pilot shows more, nothing else is run. Methods in
+            rounds have their own rule.
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
 
     Returns:
@@ -90,6 +94,7 @@ def infer(
         pilot=pilot,
         time_limit=time_limit,
         on_timeout=on_timeout,
+        max_failed=max_failed,
         depends_on=depends_on,
     )
 

@@ -26,6 +26,7 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Cost, Prior
 
 FIRST_BLOCK_SHARE = 0.125  # share of what is left for the first block of a proposal: 0.5 overran a budget by 2 %
+MAX_FAILED_RUNS = 20  # at the beginning, without one that reports its cost
 COST_FIT_RUNS = 600  # runs of a cost fit, evenly from all generations: more change little
 
 
@@ -126,7 +127,8 @@ class RunPool:
         return done, stopped
 
     def _check_cost(self, allowed: Allowance) -> None:
-        if allowed.cost is not None and not np.nansum(self.runs.cost) > 0:
+        is_known = self.runs.ok.any() or len(self) >= MAX_FAILED_RUNS  # a run that fails reports nothing
+        if allowed.cost is not None and is_known and not np.nansum(self.runs.cost) > 0:
             raise CostError(
                 f"a budget was given, but the first {len(self)} runs report no cost",
                 code="bad-cost",

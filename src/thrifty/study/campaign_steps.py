@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thrifty.campaign.settings import check_count
+from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError
 from thrifty.inference.checks import read_observations
@@ -32,6 +33,7 @@ class Runs:
         pilot: Pilot runs, or None to choose.
         time_limit, on_timeout: Limit of each run, as for `Campaign.run`.
         workers: Local processes.
+        max_failed: Share of prior mass that may fail.
     """
 
     n: int | None
@@ -40,6 +42,7 @@ class Runs:
     time_limit: Duration | None = None
     on_timeout: str | None = None
     workers: int = 2
+    max_failed: float = MAX_FAILED_MASS
 
     def run(self, campaign: Campaign, x_o: Any) -> Array:
         """Do pilot, plan and runs; return the observation as numbers, refused right after the pilot if none fits."""
@@ -48,6 +51,7 @@ class Runs:
         first = self._count_first(campaign.prior.dim)
         campaign.pilot(first, **how)
         observed = read_observed(campaign, x_o)
+        check_pilot_failures(campaign, self.max_failed)
         if budget is not None and self.pilot is None:
             campaign.pilot(self._extend_pilot(campaign, budget, first), **how)
         is_counted = self.n is not None  # then the budget is a cap
@@ -73,6 +77,19 @@ class Runs:
         paid = int(PILOT_BUDGET_SHARE * amount.amount * first / spent) if spent > 0 else PILOTS
         most = PILOTS if self.n is None else min(PILOTS, self.n // 5)
         return max(first, min(paid, most))
+
+
+def check_pilot_failures(campaign: Campaign, max_failed: float) -> None:
+    """Refuse to go on where the pilot shows that more of the prior fails than may: before the rest is paid for.
+
+    Few failures of a short pilot show nothing: the lower end of their 95 % interval must exceed the limit.
+    """
+    from scipy import stats
+
+    pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
+    failed = int((~pilots.ok).sum())
+    if failed and stats.beta.ppf(0.025, failed, len(pilots) - failed + 1) > max_failed:
+        campaign.simulations(allow_incomplete=True, max_failed=max_failed)  # says how much fails, and where
 
 
 def read_observed(campaign: Campaign, x_o: Any) -> Array:

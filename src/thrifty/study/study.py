@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.display import Card, Displayed
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError, ThriftyWarning, warn_once
@@ -290,6 +291,7 @@ def infer(
     cost: Literal["cpu", "wall", "reported"] = "cpu",
     time_limit: Duration | None = None,
     on_timeout: str | None = None,
+    max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
@@ -304,7 +306,7 @@ def infer(
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
         check_count(n, "infer")
-    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers)
+    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed)
     is_sequential = hasattr(method, "run")  # it chooses its own runs
     if is_sequential:
         _check_sequential(method, runs)
@@ -320,7 +322,8 @@ def infer(
         study = replace(study, **same, each=tuple(replace(one, **same) for one in study.each))
     else:
         observed = runs.run(campaign, x_o)
-        study = fit_study(method, campaign.simulations(), observed, label=_name(method), campaign=campaign, seed=seed)
+        table = campaign.simulations(max_failed=max_failed)
+        study = fit_study(method, table, observed, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
 
