@@ -54,7 +54,7 @@ CELLS = {
         _ = study.samples
         study
         """,
-    "generations": 'th.SMCABC(prior).run(simulate, x_o, n=450, seed=1)',
+    "generations": "th.SMCABC(prior).run(simulate, x_o, n=450, seed=1)",
     "posterior plot": "posterior.plot(x_o, prior=prior, truth=[1.0, 2.6])",
     "runs plot": "simulations.plot(x_o=x_o)",
     "cost plot": "campaign.plot_cost()",
