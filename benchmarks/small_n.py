@@ -139,14 +139,16 @@ def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
     if not own:
         return ""
     ahead, cheap = sum(cell.gain >= 0 for cell in own), sum(cell.cpu <= 1 for cell in own)
+    good = f"{sum(cell.gain >= 0 for cell in fresh)} of {len(fresh)} of the fresh problems"
+    text = f"{method.upper()}: at least as good in {ahead} of {len(own)} cells ({good}), no more CPU in {cheap}"
     spreads = np.array([cell.spread for cell in own if cell.seeds > 1])
-    ours, theirs = np.sqrt(np.mean(spreads**2, axis=0)) if len(spreads) else (np.nan, np.nan)
-    lower = int(np.sum(spreads[:, 0] <= spreads[:, 1])) if len(spreads) else 0
+    if not len(spreads):
+        return text + ".\n"
+    ours, theirs = np.sqrt(np.mean(spreads**2, axis=0))
+    lower = int(np.sum(spreads[:, 0] <= spreads[:, 1]))
     return (
-        f"{method.upper()}: at least as good in {ahead} of {len(own)} cells"
-        f" ({sum(cell.gain >= 0 for cell in fresh)} of {len(fresh)} of the fresh problems), no more CPU in {cheap};"
-        f" spread over seeds {ours:.3f} nat against {theirs:.3f} (root mean square over cells; no larger in {lower} of"
-        f" {len(spreads)}).\n"
+        f"{text}; spread over seeds {ours:.3f} nat against {theirs:.3f} (root mean square over cells; no larger in"
+        f" {lower} of {len(spreads)}).\n"
     )
 
 

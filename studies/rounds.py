@@ -185,10 +185,10 @@ def text(record: Record) -> str:
     for arm in ARMS:
         mine = pick(record, arm=arm)
         if mine:
-            body.append(
-                [arm, str(len(mine)), *(f"{column(mine, key).mean():,.0f}" for key in ("runs", "cost", "seconds"))]
-            )
-    parts.append("**What it took**, means.\n\n" + table(["arm", "posteriors", "runs", "cost", "CPU s"], body) + "\n")
+            means = [f"{column(mine, key).mean():,.0f}" for key in ("runs", "cost", "seconds")]
+            body.append([arm, str(len(mine)), *means, str(sum(v.get("stopped") == "settled" for v in mine))])
+    head = ["arm", "posteriors", "runs", "cost", "CPU s", "stopped early"]
+    parts.append("**What it took**, means, and how many stopped with the rest unspent.\n\n" + table(head, body) + "\n")
     parts.append(_judgement(record, names))
     return "\n".join(parts)
 

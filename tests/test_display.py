@@ -10,7 +10,12 @@ import pytest
 import thrifty as th
 from thrifty.diagnostics import Diagnosis
 from thrifty.display import MAX_ROWS, Card, Displayed
+from thrifty.inference.answers.evidence import LogEvidence
+from thrifty.inference.answers.sensitivity import Sensitivity
 from thrifty.inference.posterior_draws import Sampled
+from thrifty.runner.progress import format_amount
+from thrifty.sequential.rounds import Round
+from thrifty.sequential.smc_abc import Generation
 from thrifty.tables import run_summary
 
 PRIOR = th.Uniform([0.0, 1.0], [2.0, 4.0], names=["beta", "gamma"])
@@ -60,6 +65,10 @@ def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
         "ensemble": th.Ensemble(npe, members=2).fit(sims), "drawn": Sampled.independent(sims.theta),
         "weights": th.diagnostics.weight_health(sims.log_weights),
         "diagnosis": Diagnosis((th.diagnostics.weight_health(sims.log_weights),), (f"not {MARK}",)),
+        "round": Round(200, 12.0, 11.0, 0.02, 0.3, np.nan, 4.0, PRIOR),
+        "generation": Generation(200, 12.0, 11.0, 0.4, 80.0, 0.3, PRIOR),
+        "sensitivity": Sensitivity(("beta", "gamma"), np.array([40.0, 1.0]), np.eye(2)),
+        "comparison": th.Comparison(("sir", "seir"), (LogEvidence(-3.0, 0.1, 50.0), LogEvidence(-2.0, 0.1, 50.0))),
         "study": th.Study(abc.accepted([1, 2]), sims, np.array([1.0, 2.0]), method=f"abc {MARK}", campaign=campaign),
     }  # fmt: skip
     return found
@@ -67,7 +76,8 @@ def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
 
 KINDS = (
     "campaign", "quote", "plan", "status", "simulations", "several", "tradeoff", "cost", "draws", "abc", "weighted",
-    "synthetic", "score", "npe", "nle", "nre", "ensemble", "drawn", "weights", "diagnosis", "study",
+    "synthetic", "score", "npe", "nle", "nre", "ensemble", "drawn", "weights", "diagnosis", "round",
+    "generation", "sensitivity", "comparison", "study",
 )  # fmt: skip
 
 
@@ -171,3 +181,21 @@ def test_outputs_of_any_size_are_shown_at_once(sims: th.Simulations, monkeypatch
     assert "x_2" in repr(sims)
     monkeypatch.setattr(run_summary, "MAX_NUMBERS", sims.x.size - 1)
     assert "x_2" not in repr(sims) and "gamma" in repr(sims)
+
+
+def test_a_study_shows_its_rounds(sims: th.Simulations):
+    rounds = (Round(200, 12.0, 11.0, 0.5, np.nan, np.nan, 4.0, PRIOR), Round(90, 9.0, 8.0, 0.02, 0.3, 0.1, 4.0, PRIOR))
+    accepted = th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims).accepted([1, 2])
+    study = th.Study(accepted, sims, np.array([1.0, 2.0]), "nle-rounds", generations=rounds, stopped="runs")
+    html = study._repr_html_()
+    assert html.count("<table>") == 2 and "<p>2 rounds</p>" in html and "stopped by runs" in html
+    assert "<td>1</td><td>90</td><td>9</td><td>0.02</td><td>0.30 sd</td>" in html
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(2808.4, "2,810 events"), (0.0, "0 events"), (1.0, "1 events"), (13.4, "13.4 events"), (999.9, "1,000 events"),
+     (-6163.0, "-6,160 events"), (1.5e14, "1.5e+14 events"), (float("nan"), "nan events"), (0.00032, "0.00032 events")],
+)  # fmt: skip
+def test_costs_have_three_figures_and_no_powers_of_ten(value: float, text: str):
+    assert format_amount(value, "events") == text

@@ -87,3 +87,11 @@ def test_seed_matters_little(table):
     other = th.tradeoff(th.Uniform(1, 100), lambda t: t[:, 0], powers=(2,), seed=99)
     assert other[0].gain == pytest.approx(table[5].gain, rel=0.05)
     assert np.isnan(table[6].k)
+
+
+def test_a_flat_cost_has_plain_draws_as_best():
+    """A penalty that is better by rounding alone is not marked as best at +0 %."""
+    flat = th.tradeoff(th.Uniform(0, 1), lambda theta: 1 + 1e-3 * theta[:, 0], seed=0)
+    assert flat.best is flat.rows[0] and flat.rows[0].ess_fraction == 1
+    steep = th.tradeoff(th.Uniform(0, 1), lambda theta: np.exp(3 * theta[:, 0]), seed=0)
+    assert steep.best is not steep.rows[0]

@@ -51,6 +51,11 @@ class Block:
     figure: str
 
 
+def shows_outputs(text: str) -> bool:
+    """Tell whether a page shows its outputs: one that another tool makes from records does not."""
+    return "made by `tools/" not in text
+
+
 def read_blocks(text: str) -> list[Block]:
     """Read the Python blocks of a page."""
     return [
@@ -156,7 +161,8 @@ def main() -> None:
     named = [readme if name == readme.name else DOCS / name for name in sys.argv[1:]]
     named = named or [readme, *sorted(DOCS.rglob("*.md"))]
     for page in named:
-        if read_blocks(page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        if read_blocks(text) and shows_outputs(text):
             print(name_page(page), flush=True)
             update(page)
 

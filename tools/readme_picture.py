@@ -25,7 +25,7 @@ def main(path: Path) -> None:
     proposal = th.CostAware(model.prior, cost, th.Power(0.5))
     table = th.tradeoff(model.prior, cost, powers=tuple(np.round(np.linspace(0, 2, 21), 2)))
 
-    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(12.5, 3.7), layout="constrained")
+    figure, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained")
     axis = np.linspace(0.1, 1, 80)
     grid = np.stack(np.meshgrid(axis, axis), -1).reshape(-1, 2)
     surface = left.pcolormesh(
@@ -38,22 +38,22 @@ def main(path: Path) -> None:
     middle.scatter(
         *draws.theta.T, s=4 * np.exp(draws.log_weights - draws.log_weights.mean()), c="tab:blue", alpha=0.6, lw=0
     )
-    middle.set(title="2  draw cheap ones, keep exact weights (size)", xlabel="infection rate", ylabel="removal rate")
+    middle.set(title="2  draw cheap ones; dot size = weight", xlabel="infection rate", ylabel="removal rate")
 
     k = [row.k for row in table]
     right.plot(k, [row.saved for row in table], label="saved per run")
     right.plot(k, [row.ess_fraction for row in table], label="effective runs per run")
-    right.plot(k, [row.product for row in table], label="effective runs per euro", lw=2.5)
+    right.plot(k, [row.product for row in table], label="effective runs per cost", lw=2.5)
     right.axhline(table.ceiling, color="grey", ls=":", lw=1)
-    right.annotate("ceiling", (2, table.ceiling), ha="right", va="bottom", color="grey")
+    right.annotate("limit", (2, table.ceiling), ha="right", va="bottom", color="grey")
     right.axvline(0.5, color="grey", lw=0.8)
     right.annotate("√cost", (0.53, 0.03), color="grey")
     right.set(
-        title="3  know its worth before paying", xlabel="penalty: cost to the power k", ylim=(0, 1.25 * table.ceiling)
+        title="3  know the saving in advance", xlabel="penalty: cost to the power k", ylim=(0, 1.75 * table.ceiling)
     )
-    right.legend(frameon=False, fontsize=8, loc="upper right")
+    right.legend(frameon=False, fontsize=9, loc="upper right")
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=110)
     print(f"wrote {path}; ceiling {table.ceiling:.2f}, {table.verdict()}")
 
 

@@ -108,15 +108,16 @@ def _default(value: object) -> str:
 
 
 def add_raised_by(markdown: str) -> str:
-    """Put the errors and warnings that carry a code into its section."""
+    """Put the classes of the errors that carry a code at the end of its section."""
     raised = find_raised()
+    head, *sections = re.split(r"^(?=## )", markdown.replace("<!-- raised by -->\n", ""), flags=re.M)
+    return head + "".join(_with_classes(section, raised) for section in sections)
 
-    def write(found: re.Match[str]) -> str:
-        kinds = sorted(raised.get(found[1], ()))
-        line = f"**Seen as.** {', '.join(f'`{kind}`' for kind in kinds)}.\n\n" if kinds else ""
-        return found[0] + line
 
-    return re.sub(r"^## ([a-z-]+)\n\n", write, markdown.replace("<!-- raised by -->\n", ""), flags=re.M)
+def _with_classes(section: str, raised: dict[str, set[str]]) -> str:
+    kinds = sorted(raised.get(section[3:].partition("\n")[0], ()))
+    line = f"**Seen as.** {', '.join(f'`{kind}`' for kind in kinds)}.\n\n" if kinds else ""
+    return f"{section.rstrip()}\n\n{line}"
 
 
 def find_raised() -> dict[str, set[str]]:

@@ -8,6 +8,7 @@ imported when the first of its names is used, so that `import thrifty` loads no 
 from __future__ import annotations
 
 import ast
+import logging as _logging
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ def _read_public_names() -> dict[str, str]:
     return {name.name: str(node.module) for node in imports if isinstance(node, ast.ImportFrom) for name in node.names}
 
 
+_logging.getLogger("thrifty").addHandler(_logging.NullHandler())  # silent, until a program asks for its records
 _MODULE_OF = _read_public_names()
 __all__ = list(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 

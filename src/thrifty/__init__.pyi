@@ -64,7 +64,9 @@ from thrifty.penalties import (
 )
 from thrifty.prior_recovery import prior_recovery as prior_recovery
 from thrifty.priors import (
+    Categorical as Categorical,
     Independent as Independent,
+    Integers as Integers,
     LogUniform as LogUniform,
     Normal as Normal,
     Uniform as Uniform,

@@ -27,6 +27,9 @@ One form for all: *what* is wrong, with the value and its place; *why* it matter
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
 from typing import Any
@@ -147,8 +150,27 @@ class ThriftyWarning(UserWarning):
     """The run goes on, but the reader should know."""
 
 
+_seen: ContextVar[set[str] | None] = ContextVar("seen", default=None)
+
+
+@contextmanager
+def warn_once(seen: set[str] | None = None) -> Iterator[None]:
+    """Say each warning once in this context, also where many steps find the same; `seen` are those said before."""
+    outer = _seen.get()
+    token = _seen.set(outer if outer is not None else set() if seen is None else seen)
+    try:
+        yield
+    finally:
+        _seen.reset(token)
+
+
 def warn(message: str, *, stacklevel: int = 3) -> None:
-    """Warn once, pointing at the caller's line."""
+    """Warn, pointing at the caller's line; inside `warn_once` once for each message."""
+    seen = _seen.get()
+    if seen is not None:
+        if message in seen:
+            return
+        seen.add(message)
     warnings.warn(message, ThriftyWarning, stacklevel=stacklevel)
 
 

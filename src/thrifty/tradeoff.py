@@ -6,6 +6,13 @@
 
 The product is at most E[c]/(E sqrt c)^2, the `ceiling`, reached by g = sqrt(c): for a fixed budget the best penalty
 needs no search. Strong penalties save more per draw and less than nothing per effective draw.
+
+Where runs fail, only valid ones count, with P = P(finish | theta) and g a function of c/P, the cost of a valid run:
+
+    effective  E[P]^2 / (E[P g] E[1/g])            effective valid draws per draw
+    product    E[P] E[c] / (E[P g] E[c/g])         effective valid draws per unit of budget, relative to the prior
+
+with the ceiling E[P] E[c] / (E sqrt(P c))^2 at g = sqrt(c/P).
 """
 
 from __future__ import annotations
@@ -21,10 +28,13 @@ from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import REFERENCE_DRAWS, CostAware, Mixture, draw_reference_costs
-from thrifty.types import Cost, Penalty
+from thrifty.types import Array, Cost, Penalty, Prior
 
 if TYPE_CHECKING:
     from rich.table import Table
+MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
+
+    from thrifty.costs.finish import FinishModel
 
 
 @dataclass(frozen=True)
@@ -73,6 +83,7 @@ class Tradeoff(Displayed):
         prior_cost: Expected cost of one plain run.
         cost_range: 99.9 % over 0.1 % quantile of cost under the prior.
         unit: Unit of cost.
+        finish_share: Prior mass that finishes, by the model of P(finish | theta); 1 where failures are not avoided.
     """
 
     rows: tuple[Row, ...]
@@ -80,6 +91,12 @@ class Tradeoff(Displayed):
     prior_cost: float
     cost_range: float
     unit: str = "s"
+    finish_share: float = 1.0
+
+    @property
+    def avoids_failures(self) -> bool:
+        """Whether the penalties act on the cost of a valid run."""
+        return self.finish_share < 1
 
     def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
@@ -92,8 +109,9 @@ class Tradeoff(Displayed):
 
     @property
     def best(self) -> Row:
-        """The row with most effective draws per unit of budget."""
-        return max(self.rows, key=lambda row: row.product)
+        """The row with most effective draws per unit of budget; plain draws where that is no more than they give."""
+        best, plain = max(self.rows, key=lambda row: row.product), max(self.rows, key=lambda row: row.ess_fraction)
+        return best if best.product > (1 + MIN_ADVANTAGE) * plain.product else plain
 
     @property
     def worthwhile(self) -> bool:
@@ -128,6 +146,8 @@ class Tradeoff(Displayed):
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and body as text, the best row marked."""
         header = ["penalty", f"cost/run [{self.unit}]", "gain", "saved", "effective", "gain×ESS", "saved per effective"]
+        if self.avoids_failures:
+            header = [*header[:4], "valid and effective", "per budget", "saved per effective"]
         body = [
             [
                 row.label + (" ← best" if row is self.best else ""),
@@ -151,6 +171,11 @@ class Tradeoff(Displayed):
     def verdict(self) -> str:
         """Say in one line what can be saved here at most."""
         most = 1 - 1 / self.ceiling
+        if self.avoids_failures:
+            return (
+                f"runs fail on {1 - self.finish_share:.0%} of the prior mass, a valid run's cost varies"
+                f" {self.cost_range:.3g}×: at most {most:.0%} can be saved per effective valid run, by √(c/P(finish))"
+            )
         if not self.worthwhile:
             little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"
             return f"cost varies {self.cost_range:.2f}×: best possible saving is {little}. Plain sampling it is."
@@ -183,6 +208,7 @@ def tradeoff(
     mixtures: Sequence[Sequence[float]] = (),
     n: int = REFERENCE_DRAWS,
     seed: int = 0,
+    finish: FinishModel | None = None,
 ) -> Tradeoff:
     """Gain, efficiency and what they are worth together, for a grid of penalties; runs no simulation.
 
@@ -193,6 +219,7 @@ def tradeoff(
         mixtures: Tuples of exponents, each a balance mixture in equal shares.
         n: Prior draws used.
         seed: Seed of those draws.
+        finish: P(finish | theta): penalties then act on the cost of a valid run, and only valid runs count.
 
     Example:
         >>> table = tradeoff(th.Uniform(1, 10), lambda t: t[:, 0], powers=(0, 0.5, 1))
@@ -206,42 +233,56 @@ def tradeoff(
         raise ConfigError(
             f"n = {n} prior draws are too few for a trade-off", code="bad-setting", fix="leave n at its default"
         )
-    costs = draw_reference_costs(prior, cost, n=n, seed=seed)
+    runs = draw_reference_costs(prior, cost, n=n, seed=seed)
+    costs = runs if finish is None else runs / _finish_at_reference(prior, finish, n=n, seed=seed)
+    known: dict[str, Any] = {"finish": finish, "_costs": costs, "_runs": runs}
     penalties = [as_penalty(power) for power in powers]
-    rows = [make_row(CostAware(prior, cost, p, _costs=costs), _format_label(p)) for p in penalties]
+    rows = [make_row(CostAware(prior, cost, p, **known), _format_label(p, finish)) for p in penalties]
     for mixture in mixtures:
-        proposal = Mixture(prior, cost, powers=tuple(mixture)).balanced.penalty
+        proposal = Mixture(prior, cost, powers=tuple(mixture), finish=finish).balanced.penalty
         label = "mixture " + ", ".join(f"{k:g}" for k in mixture)
-        rows.append(make_row(CostAware(prior, cost, proposal, _costs=costs), label))
+        rows.append(make_row(CostAware(prior, cost, proposal, **known), label))
     low, high = np.quantile(costs, [0.001, 0.999])
+    ceiling = float(costs.mean() / np.sqrt(costs).mean() ** 2)
+    if finish is not None:
+        share = runs / costs
+        ceiling = float(share.mean() * runs.mean() / np.sqrt(share * runs).mean() ** 2)
     return Tradeoff(
         rows=tuple(rows),
-        ceiling=float(costs.mean() / np.sqrt(costs).mean() ** 2),
-        prior_cost=float(costs.mean()),
+        ceiling=ceiling,
+        prior_cost=float(runs.mean()),
         cost_range=float(high / low),
         unit=str(getattr(cost, "unit", "s")),
+        finish_share=1.0 if finish is None else float((runs / costs).mean()),
     )
 
 
-def _format_label(penalty: Penalty) -> str:
+def _finish_at_reference(prior: Prior, finish: FinishModel, *, n: int, seed: int) -> Array:
+    """P(finish | theta) (n,) at the draws of `draw_reference_costs`."""
+    return draw_reference_costs(prior, finish.floored, n=n, seed=seed)
+
+
+def _format_label(penalty: Penalty, finish: FinishModel | None) -> str:
     if isinstance(penalty, Power):
-        return f"k = {penalty.k:g}" + {0.0: " (plain)", 0.5: " (√c)"}.get(float(penalty.k), "")
+        root = " (√c)" if finish is None else " (√(c/P))"
+        return f"k = {penalty.k:g}" + {0.0: " (plain)", 0.5: root}.get(float(penalty.k), "")
     return str(penalty)
 
 
 def make_row(proposal: CostAware, label: str) -> Row:
     """Compute the figures of a proposal."""
-    gain, ess_fraction = proposal.gain, proposal.ess_fraction
+    gain, ess_fraction = proposal.gain, proposal.valid_ess_fraction
     penalty = proposal.penalty
+    product = gain * ess_fraction / proposal.finish_share
     return Row(
         label=label,
         k=float(penalty.k) if isinstance(penalty, Power) else float("nan"),
         penalty=penalty,
         gain=gain,
         ess_fraction=ess_fraction,
-        product=gain * ess_fraction,
+        product=product,
         saved=1 - 1 / gain,
-        saved_per_effective=1 - 1 / (gain * ess_fraction),
+        saved_per_effective=1 - 1 / product,
         cost=proposal.expected_cost,
         acceptance=proposal.acceptance,
     )

@@ -16,6 +16,8 @@ from thrifty.errors import DataError
 from thrifty.named import read_parameters
 
 Array = npt.NDArray[np.float64]
+Levels = tuple[tuple[str, ...] | None, ...]
+"""What values each parameter takes: None for any number, () for whole numbers, labels for the codes of categories."""
 Status = Literal["ok", "invalid", "bad-cost", "error", "crashed", "timeout", "pending"]
 STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost", "error", "crashed", "timeout", "pending")
 CHARGED_STATUSES: tuple[Status, ...] = ("ok", "invalid", "bad-cost")  # without a possible cost, charged as predicted
@@ -131,6 +133,21 @@ class Prior(Protocol):
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Normalised log density (n,) of theta (n, p); -inf outside the support."""
         ...
+
+
+def levels_of(prior: Any) -> Levels:
+    """Read what values the parameters (p,) of a prior take; a prior that does not say so is continuous.
+
+    Example:
+        >>> levels_of(th.Categorical([0.5, 0.5], ["gamma", "lognormal"])), levels_of(th.Uniform(0, 1))
+        ((('gamma', 'lognormal'),), (None,))
+    """
+    return tuple(getattr(prior, "levels", None) or (None,) * prior.dim)
+
+
+def find_discrete(levels: Levels) -> npt.NDArray[np.bool_]:
+    """Tell which parameters (p,) take whole numbers only."""
+    return np.array([level is not None for level in levels], dtype=np.bool_)
 
 
 Cost = Callable[[Array], Array]

@@ -166,6 +166,18 @@ def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -
     return np.minimum(steps[np.searchsorted(column[order], np.asarray(at), side="right")], 1.0)
 
 
+def sum_by_label(codes: npt.ArrayLike, labels: tuple[str, ...], log_weights: npt.ArrayLike) -> dict[str, float]:
+    """Return the weight of each category, by label, from the codes (n,) of weighted draws.
+
+    Example:
+        >>> sum_by_label([0.0, 1.0, 1.0], ("a", "b"), np.log([2.0, 1.0, 1.0]))
+        {'a': 0.5, 'b': 0.5}
+    """
+    whole = np.asarray(codes, dtype=np.int64)
+    shares = np.bincount(whole, normalise(log_weights), minlength=len(labels))
+    return dict(zip(labels, shares.tolist(), strict=True))
+
+
 def resample_indices(
     log_weights: npt.ArrayLike, n: int | None = None, *, rng: np.random.Generator | int
 ) -> npt.NDArray[np.intp]:

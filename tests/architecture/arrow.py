@@ -14,7 +14,7 @@ import thrifty
 SOURCE = Path(thrifty.__file__).parent
 _PUBLIC: dict[str, str] = thrifty._MODULE_OF
 
-_BASE = {"types", "errors", "named", "durations"}
+_BASE = {"types", "errors", "named", "durations", "progress_bar"}
 _MATHS = _BASE | {"display", "weights", "penalties", "priors", "costs"}
 _DRAWS = _MATHS | {"tables", "proposals"}
 _FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
@@ -27,6 +27,7 @@ ARROW: dict[str, set[str]] = {
     "display": set(),
     "named": {"errors"},
     "durations": {"errors"},
+    "progress_bar": set(),
     "types": {"errors", "named"},
     "weights": _BASE,
     "closed_form": _BASE,

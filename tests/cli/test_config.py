@@ -25,10 +25,12 @@ NUMBERS = {
     "uniform": {"low": -1.0, "high": 2.0}, "loguniform": {"low": 0.1, "high": 10.0}, "normal": {"mean": 1.0, "sd": 2.0},
     "truncated": {"mean": 0.0, "sd": 1.0, "low": -0.5, "high": 3.0}, "lognormal": {"median": 2.0, "sd": 0.5},
     "exponential": {"mean": 3.0}, "gamma": {"shape": 2.0, "scale": 0.5}, "beta": {"a": 2.0, "b": 5.0},
+    "integers": {"low": 1, "high": 6}, "poisson": {"mean": 2.0},
+    "categorical": {"probabilities": [0.5, 0.2, 0.3], "labels": ["a", "b", "c"]},
 }  # fmt: skip
 MEANS = {
     "uniform": 0.5, "loguniform": 9.9 / np.log(100), "normal": 1.0, "truncated": 0.5049, "lognormal": 2 * np.exp(0.125),
-    "exponential": 3.0, "gamma": 1.0, "beta": 2 / 7,
+    "exponential": 3.0, "gamma": 1.0, "beta": 2 / 7, "integers": 3.5, "poisson": 2.0, "categorical": 0.8,
 }  # fmt: skip
 
 
@@ -40,6 +42,13 @@ def read(table: dict[str, object]) -> th.types.Prior:
     return prior
 
 
+def _move(value: object) -> object:
+    """Another number; whole ones stay whole, probabilities change places, labels stay."""
+    if isinstance(value, list):
+        return value if isinstance(value[0], str) else value[::-1]
+    return value + (1 if isinstance(value, int) else 0.3)  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_family_has_the_mean_it_says(family: str, rng: np.random.Generator):
     assert set(NUMBERS) == set(FAMILIES)
@@ -47,9 +56,18 @@ def test_every_family_has_the_mean_it_says(family: str, rng: np.random.Generator
     check_prior(prior)
     draws = prior.sample(20_000, rng)[:, 0]
     assert abs(draws.mean() - MEANS[family]) < 5 * draws.std() / np.sqrt(len(draws))
-    other = read({"a": {"family": family, **{k: v + 0.3 for k, v in NUMBERS[family].items()}}})
+    other = read({"a": {"family": family, **{k: _move(v) for k, v in NUMBERS[family].items()}}})
     moved = other.sample(20_000, rng)[:, 0]  # the mutant: other numbers are another prior
     assert abs(moved.mean() - MEANS[family]) > 5 * moved.std() / np.sqrt(len(moved))
+
+
+def test_categories_keep_their_labels():
+    prior = read({"m": {"family": "categorical", **NUMBERS["categorical"]}, "n": {"family": "poisson", "mean": 2.0}})
+    assert prior.levels == (("a", "b", "c"), ())  # type: ignore[attr-defined]
+    with pytest.raises(th.ThriftyError, match="sum 1"):
+        read({"m": {"family": "categorical", "probabilities": [0.5, 0.2]}})
+    with pytest.raises(th.ThriftyError, match="label"):
+        read({"m": {"family": "categorical", "probabilities": [0.5, 0.5], "label": ["a", "b"]}})
 
 
 def test_mixed_families_keep_their_order_and_their_numbers(rng: np.random.Generator):

@@ -327,7 +327,7 @@ STATUS_KEYS = {
     "folder": str, "state": str, "planned": int, "done": int, "pending": int, "pilots": int, "failed": int,
     "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float,
     "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list,
-    "rounds": list, "running": bool, "next": str,
+    "rounds": list, "running": bool, "results": list, "next": str,
 }  # fmt: skip
 
 

@@ -48,24 +48,28 @@ function measure(frame, width) {
     }
   return problems;
 }
-async function look(page, width) {
+const moment = () => new Promise(done => setTimeout(done, 60));
+async function look(page) {
   const frame = document.createElement("iframe");
-  frame.style = `width:${width}px; height:900px; border:0`;
+  frame.style = `width:${widths[0]}px; height:900px; border:0`;
   const loaded = new Promise(done => frame.onload = done);
   frame.src = page;
   document.body.append(frame);
   await loaded;
   frame.contentDocument.querySelectorAll("img").forEach(e => e.loading = "eager");
   frame.contentDocument.querySelectorAll("details").forEach(e => e.open = true);
-  await new Promise(done => setTimeout(done, 60));
-  const problems = measure(frame, width);
+  const still = frame.contentDocument.createElement("style");  // menus slide when the width changes
+  still.textContent = "* { transition: none !important }";
+  frame.contentDocument.head.append(still);
+  for (const width of widths) {
+    frame.style.width = `${width}px`;
+    await moment();
+    found[`${page} at ${width}`] = measure(frame, width);
+  }
   frame.remove();
-  return problems;
 }
 (async () => {
-  for (const page of pages)
-    for (const width of widths)
-      found[`${page} at ${width}`] = await look(page, width).catch(error => [`${error}`]);
+  for (const page of pages) await look(page).catch(error => found[page] = [`${error}`]);
   await fetch("/found", {method: "POST", body: JSON.stringify(found)});
 })();
 </script></body>"""
@@ -96,7 +100,7 @@ class _Handler(SimpleHTTPRequestHandler):
         """Keep quiet."""
 
 
-def look_at(site: Path, pages: list[str], home: Path, widths: tuple[int, ...] = (390, 1280)) -> dict[str, Any]:
+def look_at(site: Path, pages: list[str], home: Path, widths: tuple[int, ...] = (1280, 390)) -> dict[str, Any]:
     """Look at pages of a site: `layout` by page and width, lines of the `console`, addresses `elsewhere`."""
     assert BROWSER is not None
     home.mkdir(parents=True, exist_ok=True)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -89,3 +92,55 @@ def test_commands_named_by_the_report_exist():
     group = command_line()
     infer = {option for parameter in group.commands["infer"].params for option in parameter.opts}
     assert {"plan", "run", "infer", "report"} <= set(group.commands) and "--observed" in infer
+
+
+def first_paragraph(text: str) -> str:
+    """The first paragraph after the title."""
+    return re.search(r"\A# [^\n]+\n\n(.+?)\n\n", text + "\n\n", re.S).group(1)
+
+
+def test_pages_open_with_what_the_reader_will_be_able_to_do():
+    for page in sorted(DOCS.rglob("*.md")):
+        opening = first_paragraph(page.read_text(encoding="utf-8"))
+        assert re.match(r"(After this page you |This page |You |\*\*thrifty |`th\.)", opening), (
+            f"{named(page)}: {opening[:80]}"
+        )
+
+
+def test_tables_of_the_reproduction_have_at_most_seven_columns():
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    widths = {line.count("|") - 1 for line in text.splitlines() if line.startswith("|")}
+    assert widths and max(widths) <= 7
+
+
+def test_the_reproduction_opens_with_one_screen():
+    """Title, opening, summary table and what goes beyond the paper: within 40 lines, before any other section."""
+    text = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## (.+)$", text, re.M)
+    assert sections[0] == "Summary" and sections[-1] == "Appendices"
+    assert text[: text.index("\n## " + sections[1])].count("\n") <= 40
+
+
+def test_every_key_of_the_configuration_has_a_meaning():
+    from site_hooks import write_commands, write_settings
+
+    rows = [line.strip("| ").split(" | ") for line in write_settings().splitlines() if line.startswith("| `")]
+    assert len(rows) >= 28 and all(row[-1].strip() for row in rows)
+    assert write_commands().count("\n## thrifty ") + 1 == len(command_line().commands)
+
+
+def test_messages_name_their_errors():
+    from site_hooks import add_raised_by
+
+    text = add_raised_by((DOCS / "messages.md").read_text(encoding="utf-8"))
+    assert text.count("**Seen as.**") > 30 and "`PriorError`" in text
+
+
+def test_every_public_name_is_on_a_page_of_the_reference():
+    import thrifty as th
+
+    listed = set(
+        re.findall(r"^::: thrifty\.(\w+)", "\n".join(p.read_text() for p in (DOCS / "api").glob("*.md")), re.M)
+    )
+    missing = [name for name in th.__all__ if not name.startswith("_") and name not in listed]
+    assert set(missing) <= {"ThriftyError", "ThriftyWarning", "models", "types"}, missing

@@ -11,7 +11,7 @@ import pytest
 from page_settings import SETTINGS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from page_outputs import DOCS, is_stale, name_page, read_blocks, run_blocks, tidy, write_page
+from page_outputs import DOCS, is_stale, name_page, read_blocks, run_blocks, shows_outputs, tidy, write_page
 
 # networks are trained, thousands of runs are made, sbi and ArviZ are imported
 SLOW = {"neural.md", "answers.md", "abc.md", "campaign.md", "gallery.md", "rounds.md", "howto/other-tools.md"}
@@ -44,7 +44,7 @@ def test_every_block_runs_and_its_output_is_shown(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = read_blocks(text)
     made = run_blocks(blocks, SETTINGS.get(name_page(page), ""), str(page))
-    for block, (printed, picture) in zip(blocks, made, strict=True):
+    for block, (printed, picture) in zip(blocks, made, strict=True) if shows_outputs(text) else ():
         again = f"run python tools/page_outputs.py {name_page(page)}"
         assert not is_stale(block.output, printed, varies=block.varies), f"line {block.line}: {again}\n{printed}"
         if block.figure:

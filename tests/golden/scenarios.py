@@ -265,7 +265,7 @@ def campaign_failing() -> Values:
     with tempfile.TemporaryDirectory() as home:
         c = th.Campaign(Path(home) / "c", failing_at_known_cost, PRIOR, seed=14, cost="reported")
         c.pilot(30, engine=th.Inline(), **QUIET)
-        c.plan(n=30, cost=known_cost)
+        c.plan(n=30, cost=known_cost, avoid_failures=False)  # as recorded, before plans could avoid them
         c.run(engine=th.Inline(), **QUIET)
         chances = np.asarray(c.failure_map()(POINTS))
         return {**table(c.simulations(max_failed=1.0), cost=False), "finish": chances}

@@ -100,12 +100,12 @@ def test_measured_cost_is_seconds(model, rng, seed):
 
 def test_overhead_is_added_to_every_count(model, rng, seed):
     thetas = model.prior.sample(5, rng)
-    dear = type(model)(**{**_settings(model), "overhead": 25.0})
+    expensive = type(model)(**{**_settings(model), "overhead": 25.0})
     cheap = model.simulate_many(thetas, seed)
-    assert np.allclose(dear.simulate_many(thetas, seed).cost, cheap.cost + 25.0, rtol=1e-12)
-    assert dear.run(thetas[0], run_rng(seed, 0)).cost == pytest.approx(cheap.cost[0] + 25.0)
+    assert np.allclose(expensive.simulate_many(thetas, seed).cost, cheap.cost + 25.0, rtol=1e-12)
+    assert expensive.run(thetas[0], run_rng(seed, 0)).cost == pytest.approx(cheap.cost[0] + 25.0)
     if hasattr(model, "expected_cost"):
-        assert np.allclose(dear.expected_cost(thetas), model.expected_cost(thetas) + 25.0)
+        assert np.allclose(expensive.expected_cost(thetas), model.expected_cost(thetas) + 25.0)
 
 
 def test_expected_cost_is_the_mean_of_counts(model, seed):

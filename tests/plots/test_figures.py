@@ -187,3 +187,21 @@ def test_sensitivity(tmp_path):
 
     figure = rendered(plots.sensitivity(Found()), tmp_path)
     assert "sensitivity" in texts(figure) and "direction" in texts(figure)
+
+
+def test_categories_are_bars_with_labels(rng):
+    """A bar for each value with its posterior probability; the axis shows the labels, not the codes."""
+    prior = th.Independent({"model": th.Categorical([0.5, 0.5], ["gamma", "lognormal"]), "rate": th.Uniform(0.0, 1.0)})
+    draws = th.CostAware(prior, lambda t: 1 + 9 * t[:, 0]).sample(2_000, rng)
+    posterior = th.WeightedPosterior(
+        draws.theta, draws.log_weights, [0.0], *prior.bounds, prior.names, levels=prior.levels
+    )
+    figure = th.plots.pairs(posterior)
+    figure.canvas.draw()
+    heights = [bar.get_height() for bar in figure.axes[0].patches]
+    assert heights == pytest.approx(list(posterior.probabilities["model"].values()))
+    texts = [[label.get_text() for label in ax.get_xticklabels()] for ax in figure.axes]
+    assert ["gamma", "lognormal"] in texts
+    for other in (th.plots.proposal(draws.proposal), th.plots.cost_surface(draws.proposal.cost, prior)):
+        other.canvas.draw()
+        assert [label.get_text() for label in other.axes[0].get_xticklabels()] == ["gamma", "lognormal"]

@@ -18,7 +18,7 @@ from thrifty.errors import DataError
 from thrifty.plots.density import find_column_ends, find_support
 from thrifty.plots.drawn import read_drawn
 from thrifty.plots.style import estimate_density
-from thrifty.plots.tick_labels import format_ticks
+from thrifty.plots.tick_labels import break_name, format_ticks
 
 PRIOR = th.Uniform([0.0, 0.0], [4.0, 2.0], names=["infection_rate", "removal_rate"])
 WIDE = th.Uniform(
@@ -90,6 +90,64 @@ def test_no_label_lies_on_another(rng, campaign, sims, posterior):
         "tradeoff": plots.tradeoff(campaign.quote(n=100)),
     }
     assert {name: found for name, figure in drawn.items() if (found := find_overlaps(figure))} == {}
+
+
+LONG_NAMES = ["infection_rate_of_the_second_strain", "diffusion_coefficient_membrane", "b",
+              "kappa_between_compartments", "x" * 60, "another_name_of_many_words_in_it"]  # fmt: skip
+LOW, HIGH = [0, 0, -1e-5, 1000, 1000.01, 1e6], [1e-4, 1, 1e-5, 90000, 1000.05, 9e9]
+
+
+@pytest.mark.parametrize("dim", [1, 2, 6])
+def test_long_names_and_extreme_ranges(dim, rng):
+    prior = th.Uniform(LOW[:dim], HIGH[:dim], names=LONG_NAMES[:dim])
+    theta = prior.sample(200, rng)
+    x = np.column_stack([theta[:, 0] * 1e9, rng.poisson(3, 200), rng.gamma(1, size=200) * 1e-6])
+    cost = np.exp(2 * theta[:, 0] / HIGH[0]) * rng.lognormal(0, 0.1, 200)
+    x_names = ("final_size_of_the_outbreak_in_people", "duration", "peak_time_of_the_second_wave")
+    sims = th.Simulations.from_arrays(theta=theta, x=x, cost=cost, names=prior.names, x_names=x_names)
+    model = th.fit_cost(theta, cost)
+    others = {"another method with a long name": theta[:100], "third": sims}
+    drawn = {
+        "pairs": plots.pairs(theta, prior=prior, truth=theta[0], others=others),
+        "marginals": plots.marginals({"NPE": theta, **others}, prior=prior, truth=theta[0]),
+        "simulations": sims.plot(x_o=x[0]),
+        "cost": plots.cost_surface(model, prior, pilot=theta[:40], seconds=cost[:40]),
+        "residuals": plots.cost_residuals(th.diagnostics.cost_check(model, sims)),
+        "proposal": plots.proposal(th.CostAware(prior, model, 0.5), n=500),
+        "failures": plots.failures(th.FailureMap.of(with_failures(sims, HIGH[0]))),
+    }
+    assert {name: found for name, figure in drawn.items() if (found := find_overlaps(figure))} == {}
+
+
+def with_failures(sims: th.Simulations, high: float) -> th.Simulations:
+    x = np.where(sims.theta[:, :1] > 0.8 * high, np.nan, sims.x)
+    return th.Simulations.from_arrays(theta=sims.theta, x=x, names=sims.names)
+
+
+def test_a_name_that_is_not_broken_overlaps(rng):
+    """The mutant: long names as they are lie on each other."""
+    figure = plots.pairs(rng.normal(size=(100, 3)), names=["a", "b", "c"])
+    for ax in figure.axes[-3:]:
+        ax.set_xlabel(LONG_NAMES[0])
+    assert find_overlaps(figure)
+
+
+def test_names_are_broken_and_nothing_of_them_is_lost():
+    for name in LONG_NAMES[:4]:
+        assert break_name(name, 16).replace("\n", "") == name
+        assert max(map(len, break_name(name, 16).splitlines())) <= 16
+    assert break_name("x" * 60, 16).endswith("…") and len(break_name("a_" * 60, 8).splitlines()) == 3
+
+
+def test_repeated_draws_are_one_point(rng):
+    """Draws of ABC repeat its runs: the density has the width of the distinct ones, and the same mean."""
+    from thrifty.plots.panel import Panel, read_sets
+
+    distinct = rng.normal(size=(40, 1))
+    repeated = distinct[rng.integers(0, 40, 4000)]
+    sample = Panel.of(read_sets({"a": repeated}, {}, None, None, 0), None, None, ()).samples["a"]
+    assert len(sample.points) == len(np.unique(repeated)) and sample.weights.sum() == pytest.approx(1)
+    assert sample.weights @ sample.points[:, 0] == pytest.approx(repeated.mean(), rel=1e-9)
 
 
 def test_an_overlap_would_be_found():

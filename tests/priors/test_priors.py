@@ -178,7 +178,11 @@ BAD = {
     "bad-name twice": (lambda: th.Uniform([0, 0], [1, 1], names=["beta", "beta"]), "'beta' is used twice"),
     "bad-name unsafe": (lambda: th.Uniform(0, 1, names=["a;b"]), "'a;b'"),
     "bad-name count": (lambda: th.Uniform([0, 0], [1, 1], names=["a"]), "1 names for 2"),
-    "bad-prior discrete": (lambda: th.as_prior({"n": stats.poisson(3)}), "discrete"),
+    "bad-prior discrete": (lambda: th.as_prior({"n": stats.poisson(3, 0.5)}), "must take whole numbers"),
+    "bad-prior integers": (lambda: th.Integers(0.5, 3), "must be whole numbers, got 0.5 and 3"),
+    "bad-prior probabilities": (lambda: th.Categorical([0.5, 0.4]), "with sum 1"),
+    "bad-prior labels": (lambda: th.Categorical([0.5, 0.5], ["a", "a"]), "as many different labels"),
+    "bad-prior two in one": (lambda: th.Independent({"a": th.Integers([0, 0], [1, 1])}), "holds 2 parameters"),
     "bad-prior zero width": (lambda: th.Uniform(2, 2, names=["alpha"]), "'alpha' has zero width"),
 }
 

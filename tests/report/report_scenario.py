@@ -19,7 +19,7 @@ STAGES = ["empty", "pilot", "half", "inferred", *LATE]
 
 
 def simulate(theta, rng):
-    """Cheap or dear by its first parameter; a few fail where both are large."""
+    """Cheap or expensive by its first parameter; a few fail where both are large."""
     if theta[0] > 0.93 and theta[1] > 2.2:
         raise ValueError(f"no mesh at {theta[0]:.3f}")
     return th.Output([theta[0] + 0.1 * rng.normal(), theta[1] * rng.random()], cost=float(np.exp(3 * theta[0])))

@@ -235,3 +235,18 @@ def test_twenty_thousand_runs_stay_below_two_megabytes(tmp_path):
     finish(c)
     keep_result(c.folder)
     assert write(tmp_path / "r.html", c.folder).stat().st_size <= 2e6
+
+
+def test_statistics_have_their_names(pages, tmp_path):
+    def named(theta, rng):
+        out = simulate(theta, rng)
+        return th.Output({"final_size": out.x[0], "peak": out.x[1]}, cost=out.cost)
+
+    c = campaign(tmp_path / "c", simulator=named)
+    c.pilot(40, engine=th.Inline(), progress="quiet")
+    c.plan(n=160)
+    finish(c)
+    keep_result(tmp_path / "c")
+    text = write(tmp_path / "r.html", tmp_path / "c").read_text(encoding="utf-8")
+    assert ">final_size<" in text and ">peak<" in text and "statistic 1" not in text
+    assert "statistic 1" in pages["inferred"].read_text(encoding="utf-8"), "outputs without names"

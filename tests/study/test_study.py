@@ -102,8 +102,8 @@ BAD = {
     "words": (["blue"], th.ABC, DataError, "bad-observation"),
     "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
-    "a name for a method": ([1.0], "abc", ConfigError, "method=th.ABC, without quotes"),
-    "a name with a dash": ([1.0], "smc-abc", ConfigError, "method=th.SMCABC, without quotes"),
+    "a wrong name": ([1.0], "apc", ConfigError, 'method="abc"'),
+    "an unknown name": ([1.0], "flow", ConfigError, "by name there are npe, fmpe, nle, nre, abc"),
 }
 
 
@@ -126,3 +126,65 @@ def test_a_wrong_number_of_runs_costs_nothing(tmp_path: Path, n: object):
     with pytest.raises(ConfigError, match="expected a whole number"):
         th.infer(simulate, PRIOR, [1.0], n=n, method=th.ABC, folder=tmp_path / "runs")  # type: ignore[arg-type]
     assert not (tmp_path / "runs").exists()
+
+
+def test_infer_within_a_budget(tmp_path: Path):
+    """Pilots take at most a tenth of the budget after the first ten, and the runs end where the budget does."""
+    settings = {"method": "abc", "cost": "reported", "workers": 1, "folder": tmp_path / "runs", "seed": 3}
+    with pytest.warns(th.ThriftyWarning):  # few runs for ABC
+        study = th.infer(simulate, PRIOR, [1.0], budget=1500, **settings)
+    costs, status = study.simulations.cost, study.campaign.status()
+    assert study.method == "abc" and status.pending == 0
+    assert 1350 < costs.sum() < 1500 + costs.max()
+    pilots = study.campaign.session.settings().pilots
+    assert 10 < pilots <= 200 and costs[:10].sum() * pilots / 10 <= 150 + costs[:10].sum() / 10
+    with pytest.warns(th.ThriftyWarning):
+        again = th.infer(simulate, PRIOR, [1.0], budget=1500, **settings)  # continues: nothing is run again
+    assert th.table_hash(again.simulations) == th.table_hash(study.simulations)
+
+
+@pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")
+def test_infer_takes_pilot_time_limit_and_cap(tmp_path: Path):
+    study = th.infer(
+        simulate, PRIOR, [1.0], n=400, budget="300 reported", pilot=25, time_limit="1 min", on_timeout="lazy",
+        method=th.ABC(quantile=0.5), cost="reported", workers=1, folder=tmp_path / "r",
+    )  # fmt: skip
+    assert study.campaign.session.settings().pilots == 25
+    assert len(study.simulations) < 425 and study.cost < 300 + study.simulations.cost.max()
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"pilot": 0}, "expected a whole number"),
+        ({"time_limit": "10 s"}, "on_timeout is not set"),
+        ({"on_timeout": "lazy"}, "without a time_limit"),
+        ({"method": th.SMCABC, "pilot": 50}, "its first round is its pilot"),
+        ({"method": th.SMCABC, "time_limit": "10 s", "on_timeout": "lazy"}, "cannot be used with smc"),
+        ({"rounds": 2, "method": "abc"}, "cannot be used in rounds"),
+        ({"budget": 5.0, "n": None, "cost": "wall"}, "has no unit"),
+    ],
+)
+def test_settings_that_cannot_be_kept_cost_nothing(tmp_path: Path, settings: dict, words: str):
+    with pytest.raises(ConfigError, match=words):
+        th.infer(simulate, PRIOR, [1.0], **{"n": 50, "method": "abc", "folder": tmp_path / "r", **settings})
+    assert not (tmp_path / "r").exists() or not th.Campaign.open(tmp_path / "r").status().planned
+
+
+@pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")
+def test_infer_by_name(tmp_path: Path):
+    """Names of parameters, of outputs and of the observation, from end to end."""
+    prior = th.Uniform([0, 0], [4, 4], names=["a", "b"])
+
+    def both(b: float, a: float, rng: np.random.Generator) -> th.Output:
+        return th.Output({"low": a + rng.normal(), "high": b + rng.normal()}, cost=float(np.exp(a)))
+
+    settings = {"n": 200, "method": th.ABC(quantile=0.5), "cost": "reported", "workers": 1}
+    named = th.infer(both, prior, {"high": 3.0, "low": 1.0}, folder=tmp_path / "a", **settings)
+    plain = th.infer(both, prior, [1.0, 3.0], folder=tmp_path / "b", **settings)
+    assert named.simulations.x_names == ("low", "high")
+    np.testing.assert_array_equal(named.x_o, [1.0, 3.0])
+    np.testing.assert_array_equal(named.samples, plain.samples)
+    with pytest.raises(DataError, match="high missing"):
+        th.infer(both, prior, {"low": 1.0, "hi": 3.0}, folder=tmp_path / "c", **settings)
+    assert th.Campaign.open(tmp_path / "c").status().planned == 40  # a pilot only

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -50,6 +51,9 @@ from thrifty.types import Cost, Prior
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_log = logging.getLogger(__name__)
 
 
 class Campaign(Displayed):
@@ -185,6 +189,7 @@ class Campaign(Displayed):
         mixture: Any = None,
         refit: bool = False,
         cost: Cost | None = None,
+        avoid_failures: bool | None = None,
     ) -> Plan:
         """Freeze cost model and proposal, test them, and commit n draws, or as many as a budget will need.
 
@@ -200,13 +205,24 @@ class Campaign(Displayed):
             refit: Fit the cost again, from all runs, as a new component.
             cost: A cost to use instead of fitting the pilot: fitted, or any function (n, p) -> (n,) in seconds (or
                 the reported unit), of which a fit to prior draws is frozen. It is compared with the runs so far.
+            avoid_failures: Draw less where runs fail: the penalty acts on the cost of a valid run, c/P(finish). When
+                left out, where more than 5 % of the pilot failed. The weights are exact in any case.
         """
-        _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
+        _check_request(n, budget, cap, penalty=penalty, mixture=mixture, avoid_failures=avoid_failures)
         with self.session.writing() as opened:
             before = len(opened.store.blocks())
-            plan = Planner(opened).plan(n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+            plan = Planner(opened).plan(
+                n,
+                budget or cap,
+                penalty=penalty,
+                mixture=mixture,
+                cost=cost,
+                refit=refit,
+                avoid_failures=avoid_failures,
+            )
             if len(opened.store.blocks()) > before:
                 opened.keep_figures()
+            _log.info("plan in %s: %d runs, penalty %s, budget %s", self.folder, plan.n, plan.penalty, plan.budget)
             return plan
 
     def quote(
@@ -220,6 +236,7 @@ class Campaign(Displayed):
         refit: bool = False,
         cost: Cost | None = None,
         workers: int = 2,
+        avoid_failures: bool | None = None,
     ) -> Quote:
         """Show what `plan` with the same arguments would cost and save, and when it would end; commits nothing.
 
@@ -235,6 +252,7 @@ class Campaign(Displayed):
             refit: As for `plan`.
             cost: As for `plan`.
             workers: Workers assumed for the times.
+            avoid_failures: As for `plan`.
 
         Example:
             >>> import tempfile
@@ -248,10 +266,18 @@ class Campaign(Displayed):
             >>> quote.chosen.label, quote.n, planned
             ('k = 0.5 (√c)', 100, 40)
         """
-        _check_request(n, budget, cap, penalty=penalty, mixture=mixture)
+        _check_request(n, budget, cap, penalty=penalty, mixture=mixture, avoid_failures=avoid_failures)
         with self.session.reading() as opened:
             return make_quote(
-                opened, n, budget or cap, penalty=penalty, mixture=mixture, cost=cost, refit=refit, workers=workers
+                opened,
+                n,
+                budget or cap,
+                penalty=penalty,
+                mixture=mixture,
+                cost=cost,
+                refit=refit,
+                workers=workers,
+                avoid_failures=avoid_failures,
             )
 
     def run(
@@ -333,7 +359,7 @@ class Campaign(Displayed):
         with self.session.reading() as opened:
             theta, cost = opened.pilot_costs()
             model, unit = opened.cost_model, opened.settings.measured_unit
-        model = fit(theta, cost, unit=unit) if model is None else model
+        model = fit(theta, cost, unit=unit, prior=self.prior) if model is None else model
         return cost_surface(model, self.prior, pilot=theta, seconds=cost, names=self.prior.names)
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
@@ -347,7 +373,9 @@ class Campaign(Displayed):
         return verify_folder(self.folder, self.prior, repair=repair)
 
 
-def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalty: Any, mixture: Any) -> None:
+def _check_request(
+    n: int | None, budget: str | None, cap: str | None, *, penalty: Any, mixture: Any, avoid_failures: bool | None
+) -> None:
     """Refuse a request that says too little or too much."""
     if (n is None) == (budget is None) or (cap is not None and n is None):
         raise ConfigError("pass exactly one of n= and budget=; cap= needs n=", code="conflicting-settings")
@@ -355,6 +383,12 @@ def _check_request(n: int | None, budget: str | None, cap: str | None, *, penalt
         check_count(n, "plan")
     if penalty is not None and mixture is not None:
         raise ConfigError("pass penalty= or mixture=, not both", code="conflicting-settings")
+    if avoid_failures and isinstance(penalty, int | float) and penalty == 0:
+        raise ConfigError(
+            "penalty=0 draws from the prior, which avoids nothing",
+            code="conflicting-settings",
+            fix="leave penalty= out, or avoid_failures=False",
+        )
 
 
 def verify_folder(folder: Path, prior: Prior | None = None, *, repair: bool) -> Verification:

@@ -1,12 +1,7 @@
 """Which parameters fail: P(finish | theta) learned from the runs of a campaign, to be asked, printed and drawn.
 
-Which parameters make runs fail: P(finish | theta), for `on_timeout="weight"` and for the failure map.
-
-Logistic regression on a quadratic in standardised parameters,
-    P(finish | theta) = 1 / (1 + exp(-b . phi(theta))),   phi = (1, t_j, t_j t_k),
-with a ridge of one pseudo-observation per coefficient, fitted by Newton steps. Weighting by 1/P repairs NPE and
-ABC when failure depends on theta alone; where P is near zero nothing can be repaired, so P is floored
-and the reader is told.
+For `on_timeout="weight"` and for the failure map. Weighting by 1/P repairs NPE and ABC when failure depends on theta
+alone; where P is near zero nothing can be repaired, so P is floored and the reader is told.
 """
 
 from __future__ import annotations
@@ -17,62 +12,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.costs.finish import FLOOR, FinishModel
 from thrifty.display import Card, Displayed
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, as_rows
-
-FLOOR = 0.05  # a run may stand for at most twenty: beyond that one lucky run decides
-RIDGE = 1.0
-
-
-@dataclass(frozen=True)
-class FinishModel:
-    """P(finish | theta), frozen.
-
-    Example:
-        >>> theta = np.linspace(0, 1, 400)[:, None]
-        >>> model = FinishModel.fit(theta, finished=theta[:, 0] < 0.7)
-        >>> bool(model([[0.1]])[0] > 0.95), bool(model([[0.95]])[0] < 0.1)
-        (True, True)
-    """
-
-    centre: Array
-    scale: Array
-    coefficients: Array
-
-    @classmethod
-    def fit(cls, theta: npt.ArrayLike, finished: npt.ArrayLike) -> FinishModel:
-        """Fit to parameters (n, p) and whether each run finished (n,)."""
-        theta, finished = as_rows(theta), np.asarray(finished, dtype=bool)
-        centre, scale = theta.mean(0), np.maximum(theta.std(0), 1e-300)
-        features = _features((theta - centre) / scale)
-        coefficients = np.zeros(features.shape[1])
-        ridge = RIDGE * np.eye(len(coefficients))
-        ridge[0, 0] = 1e-3  # the overall rate is not drawn to one half
-        for _ in range(50):
-            p = _sigmoid(features @ coefficients)
-            gradient = features.T @ (finished - p) - ridge @ coefficients
-            step = np.linalg.solve((features.T * (p * (1 - p))) @ features + ridge, gradient)
-            coefficients += np.clip(step, -2, 2)  # far steps diverge when the classes separate
-            if np.abs(step).max() < 1e-8:
-                break
-        return cls(centre, scale, coefficients)
-
-    def __call__(self, theta: npt.ArrayLike) -> Array:
-        """P(finish | theta), (n,)."""
-        return _sigmoid(
-            _features((as_rows(theta, dim=len(self.centre)) - self.centre) / self.scale) @ self.coefficients
-        )
-
-
-def _features(t: Array) -> Array:
-    pairs = [t[:, i] * t[:, j] for i in range(t.shape[1]) for j in range(i, t.shape[1])]
-    return np.column_stack([np.ones(len(t)), t, *pairs])
-
-
-def _sigmoid(z: Array) -> Array:
-    return 0.5 * (1 + np.tanh(0.5 * z))
+from thrifty.types import Array
 
 
 def finish_log_factor(theta: Array, late: npt.NDArray[np.bool_]) -> Array:

@@ -131,7 +131,9 @@ class OpenCampaign:
         """Return the rows that count, with costs in the unit that is shown."""
         table, scale = self.table.counted(), self.settings.cost_scale
         cost = self.charges(self.settings.cost_kind)[self.table.admitted]
-        return Snapshot(table.status, cost * scale, table.predicted * scale, self.log_weights())
+        log_weights = self.log_weights()
+        drawn = self._pool_weights if table.policies else None
+        return Snapshot(table.status, cost * scale, table.predicted * scale, log_weights, drawn)
 
     def sum_up(self) -> Totals:
         """Return sums over the runs that count, and what attempts without a kept result took."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.costs import FittedCost, fit_cost
+from thrifty.costs import FinishModel, FittedCost, fit_cost
 from thrifty.display import Card, Displayed
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
@@ -47,6 +47,7 @@ class Plan(Displayed):
         cost: The frozen cost model.
         p_value: Of the self-check.
         unit: Unit of cost.
+        valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
     """
 
     penalty: str
@@ -60,19 +61,23 @@ class Plan(Displayed):
     cost: FittedCost
     p_value: float
     unit: str
+    valid_share: float = 1.0
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
         return "\n".join([*facts, str(self.table), self._total_text()])
 
     def _facts(self) -> list[tuple[str, str]]:
+        failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
         return [
             ("cost", str(self.cost)),
+            *failures,
             ("self-test", f"weighted draws reproduce the prior: p = {self.p_value:.2g}"),
         ]
 
     def _total_text(self) -> str:
         chosen = "plain sampling" if self.penalty == "1" else f"penalty {self.penalty}"
+        chosen += " of the cost of a valid run" if self.valid_share < 1 else ""
         limit = f", until the budget of {self.budget} is used" if self.budget else ""
         total, plain = format_amount(self.total, self.unit), format_amount(self.plain, self.unit)
         return f"for {self.n:,} runs under {chosen}: {total} (plain {plain}){limit}"
@@ -82,7 +87,15 @@ class Plan(Displayed):
         return Card("plan (committed)", self._facts(), header, body, (self.table.verdict(), self._total_text()))
 
 
-def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
+def describe_failures(table: Tradeoff, valid_share: float) -> str:
+    """Say in a sentence how a plan avoids failures."""
+    return (
+        f"avoided: {table.finish_share:.0%} of prior draws finish, {valid_share:.0%} of these; every weight is exact,"
+        " avoid_failures=False leaves them in"
+    )
+
+
+def fit(theta: Array, cost: Array, *, unit: str, prior: Prior) -> FittedCost:
     """Fit the cost of finished runs; refuse too few of them."""
     needed = max(5, PILOTS_PER_PARAMETER * theta.shape[1])
     if len(theta) < needed:
@@ -91,7 +104,7 @@ def fit(theta: Array, cost: Array, *, unit: str) -> FittedCost:
             code="too-few-pilots",
             fix=f"pilot({10 * theta.shape[1]}) or more",
         )
-    return fit_cost(theta, cost, unit=unit)
+    return fit_cost(theta, cost, unit=unit, prior=prior)
 
 
 def match_measured(cost: FittedCost, theta: Array, measured: Array) -> FittedCost:
@@ -125,22 +138,24 @@ def match_measured(cost: FittedCost, theta: Array, measured: Array) -> FittedCos
     return replace(cost, scale=cost.scale * factor, low=cost.low * factor, high=cost.high * factor)
 
 
-def choose(prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any) -> tuple[CostAware | None, Tradeoff]:
+def choose(
+    prior: Prior, cost: FittedCost, *, penalty: Any, mixture: Any, finish: FinishModel | None = None
+) -> tuple[CostAware | None, Tradeoff]:
     """Choose the proposal, None where plain sampling is best, and return it with its trade-off.
 
     `penalty` is a number k or a penalty; `mixture` is True or a tuple of powers; with neither, the square root of
-    cost unless cost is flat.
+    cost unless cost is flat. With `finish` the penalty acts on the cost of a valid run.
     """
-    table = tradeoff(prior, cost)
+    table = tradeoff(prior, cost, finish=finish)
     if mixture is not None and mixture is not False:
         powers = MIXED_POWERS if mixture is True else tuple(mixture)
-        return Mixture(prior, cost, powers=powers).balanced, table
+        return Mixture(prior, cost, powers=powers, finish=finish).balanced, table
     if penalty is None:
-        return (CostAware(prior, cost, Power(0.5)) if table.worthwhile else None), table
+        return (CostAware(prior, cost, Power(0.5), finish=finish) if table.worthwhile else None), table
     chosen = as_penalty(penalty)
     if isinstance(chosen, Power) and chosen.k == 0:
         return None, table
-    return CostAware(prior, cost, chosen), table
+    return CostAware(prior, cost, chosen, finish=finish), table
 
 
 def self_check(proposal: CostAware | None, *, seed: int) -> float:

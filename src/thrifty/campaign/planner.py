@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from thrifty.campaign.budget import Budget
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.requests import Proposed, Tabulated, hash_cost, read_tradeoff, request_key
 from thrifty.campaign.weighting import proposal_of
-from thrifty.costs import FittedCost, cost_from_dict, fit_cost
+from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import CampaignError, ConfigError, CostError, warn
 from thrifty.proposals import CostAware
 from thrifty.runner.seeds import flip_coin
@@ -27,6 +28,8 @@ from thrifty.types import Array, Cost
 
 PRIOR = 0  # number of the part that is the prior itself
 MAX_COMPARED_RUNS = 400  # runs that a given cost, or a plain plan, is compared with: a fit to them takes a second
+MAX_FAILED_SHARE = 0.05  # of the pilot: as many failures are worth avoiding; fewer cost less than the weights
+MIN_RUNS_OF_A_KIND = 3  # failed runs, and finished ones, below which P(finish) is a guess
 TOP_UP_DRAWS = (16, 10_000)  # fewest and most draws added at once when a plan ends before its budget
 
 
@@ -44,17 +47,20 @@ class Planner:
                 self.commit(PRIOR, n - have, mode="pilot")
                 self.campaign.keep(pilots=n)
 
-    def propose(self, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool) -> Proposed:
+    def propose(
+        self, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool, avoid_failures: bool | None = None
+    ) -> Proposed:
         """Choose the proposal of a request: that of an earlier equal request, with its figures, or a new one."""
-        settings, given, requests = self.campaign.settings, None, (request_key(penalty, mixture),)
+        key = partial(request_key, penalty, mixture, avoid_failures=avoid_failures)
+        settings, given, requests = self.campaign.settings, None, (key(),)
         if isinstance(cost, FittedCost):
-            given, requests = cost, (request_key(penalty, mixture, hash_cost(cost)),)
+            given, requests = cost, (key(hash_cost(cost)),)
         elif cost is not None:
             values = Tabulated.of(cost, self.campaign.prior)
-            requests = (request_key(penalty, mixture, values.hash()),)
+            requests = (key(values.hash()),)
             if refit or requests[0] not in settings.plans:
-                given = fit_cost(values.theta, values.cost, unit=settings.measured_unit)
-                requests = (*requests, request_key(penalty, mixture, hash_cost(given)))  # as earlier versions wrote it
+                given = fit_cost(values.theta, values.cost, unit=settings.measured_unit, prior=self.campaign.prior)
+                requests = (*requests, key(hash_cost(given)))  # as earlier versions wrote it
         known = [request for request in requests if request in settings.plans and not refit]
         if known:
             return self._continue(requests, settings.plans[known[0]], settings.figures.get(known[0]), given)
@@ -63,7 +69,8 @@ class Planner:
             fitted = planning.match_measured(given, theta, measured)
         else:
             fitted = self._fit()
-        proposal, table = planning.choose(self.campaign.prior, fitted, penalty=penalty, mixture=mixture)
+        finish = self._fit_finish(avoid_failures)
+        proposal, table = planning.choose(self.campaign.prior, fitted, penalty=penalty, mixture=mixture, finish=finish)
         return _describe(requests, None, fitted, proposal, table)
 
     def _continue(
@@ -78,21 +85,32 @@ class Planner:
                 numbers = {key: figures[key] for key in ("cost_per_run", "ess_fraction", "p_value")}
                 return Proposed(requests, part, cost, proposal, table, **numbers)
         cost = _cost_of(proposal) if proposal is not None else given or self.campaign.cost_model or self._fit()
-        return _describe(requests, part, cost, proposal, planning.tradeoff(self.campaign.prior, cost))
+        finish = None if proposal is None else proposal.finish
+        return _describe(requests, part, cost, proposal, planning.tradeoff(self.campaign.prior, cost, finish=finish))
 
     def plan(
-        self, n: int | None, budget: str | None, *, penalty: Any, mixture: Any, cost: Cost | None, refit: bool
+        self,
+        n: int | None,
+        budget: str | None,
+        *,
+        penalty: Any,
+        mixture: Any,
+        cost: Cost | None,
+        refit: bool,
+        avoid_failures: bool | None = None,
     ) -> planning.Plan:
         """Freeze the proposal of a request and commit the draws that are missing."""
         campaign = self.campaign
-        chosen = self.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+        chosen = self.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit, avoid_failures=avoid_failures)
         have = 0 if chosen.part is None else self._committed(chosen.part, by_number=budget is None)
         target = self._target(n, budget, chosen, have)
         if chosen.p_value is None or target > have:
             chosen = replace(chosen, p_value=self.check(chosen))
         if chosen.part == PRIOR and target > have and penalty is None and not mixture and cost is None:
             self._warn_if_worthwhile()
-        self._commit_request(chosen, target, plain=request_key(penalty, mixture), n=n, budget=budget)
+        self._commit_request(
+            chosen, target, plain=request_key(penalty, mixture, avoid_failures=avoid_failures), n=n, budget=budget
+        )
         scale, each = campaign.settings.cost_scale, chosen.cost_per_run
         assert chosen.p_value is not None, "a plan is tested before it is kept"
         return planning.Plan(
@@ -107,6 +125,7 @@ class Planner:
             cost=chosen.cost,
             p_value=chosen.p_value,
             unit=campaign.settings.unit,
+            valid_share=1.0 if chosen.proposal is None else chosen.proposal.valid_share,
         )
 
     def check(self, chosen: Proposed) -> float:
@@ -149,7 +168,7 @@ class Planner:
         theta, cost, usable = self._timed_runs(MAX_COMPARED_RUNS)
         if usable < max(5, planning.PILOTS_PER_PARAMETER * theta.shape[1]):
             return
-        fitted = planning.fit(theta, cost, unit=self.campaign.settings.measured_unit)
+        fitted = planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
         if planning.tradeoff(self.campaign.prior, fitted).worthwhile:
             warn(  # the same request keeps its part: other draws would not be from the prior
                 "this plan began as plain sampling, since cost looked flat, and goes on so; from the runs there"
@@ -204,10 +223,25 @@ class Planner:
         rows = usable if most is None else usable[:: -(-len(usable) // most) or 1]
         return table.theta[rows], cost[rows], len(usable)
 
+    def _fit_finish(self, avoid_failures: bool | None) -> FinishModel | None:
+        """Learn P(finish | theta) from all runs where failures are to be avoided; None where they are not.
+
+        By default they are where more than 5 % of the pilot failed: it is drawn from the prior, so that is prior mass.
+        """
+        table, store = self.campaign.table.counted(), self.campaign.store
+        pilots = np.isin(table.block, [block.id for block in store.blocks() if block.mode == "pilot"]) & table.done
+        good = table.status == "ok"
+        if avoid_failures is None:
+            avoid_failures = bool(pilots.any()) and float((~good[pilots]).mean()) > MAX_FAILED_SHARE
+        enough = min(int((good & table.done).sum()), int((~good & table.done).sum())) >= MIN_RUNS_OF_A_KIND
+        if not (avoid_failures and enough):
+            return None
+        return FinishModel.fit(table.theta[table.done], good[table.done], self.campaign.prior)
+
     def _fit(self) -> FittedCost:
         """Fit the cost of all finished runs."""
         theta, cost, _ = self._timed_runs()
-        return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit)
+        return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
 
     def _committed(self, part: int, *, by_number: bool) -> int:
         """Count draws of a part besides the pilot; by number, without draws that an earlier budget did not admit."""
@@ -297,7 +331,7 @@ def _describe(
 ) -> Proposed:
     """Put the figures of a proposal together."""
     each = table.prior_cost if proposal is None else proposal.expected_cost
-    effective = 1.0 if proposal is None else proposal.ess_fraction
+    effective = table.finish_share if proposal is None else proposal.valid_ess_fraction
     return Proposed(requests, part, cost, proposal, table, each, effective)
 
 

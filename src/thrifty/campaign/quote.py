@@ -14,7 +14,7 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.opened import OpenCampaign
-from thrifty.campaign.plan import MIXED_POWERS
+from thrifty.campaign.plan import MIXED_POWERS, describe_failures
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.requests import Proposed
 from thrifty.costs import FittedCost
@@ -76,6 +76,7 @@ class Quote(Displayed):
         workers: Workers assumed for the times.
         unit: Unit of cost.
         price, money: Price of one unit of cost and its currency; 0 and "" without a price.
+        valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
     """
 
     table: Tradeoff
@@ -90,6 +91,7 @@ class Quote(Displayed):
     unit: str
     price: float
     money: str
+    valid_share: float = 1.0
 
     def runs(self, row: Row) -> int:
         """Runs of a row: as many as asked for, or as the budget pays for."""
@@ -145,10 +147,12 @@ class Quote(Displayed):
             if p.low
             else ""
         )
+        failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
         plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
         return [
             ("pilot", f"{p.n} runs, {p.failed} failed, {format_amount(p.spent, unit)} in all{spread}"),
             ("cost", str(self.cost)),
+            *failures,
             ("self-test", f"weighted draws reproduce the prior: {plain}"),
         ]
 
@@ -232,11 +236,12 @@ def make_quote(
     cost: Cost | None,
     refit: bool,
     workers: int,
+    avoid_failures: bool | None = None,
 ) -> Quote:
     """Choose the proposal of a request and compare it with other penalties; nothing is changed."""
     settings = opened.settings
     planner = Planner(opened)
-    proposed = planner.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit)
+    proposed = planner.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit, avoid_failures=avoid_failures)
     limit = settings.read_budget(budget)
     table, chosen = _compare(opened, proposed, penalty=penalty, mixture=mixture)
     priced = settings.price is not None and settings.cost != "reported"
@@ -253,6 +258,7 @@ def make_quote(
         unit=settings.measured_unit,
         price=settings.cost_scale if priced else 0.0,
         money=settings.unit if priced else "",
+        valid_share=1.0 if proposed.proposal is None else proposed.proposal.valid_share,
     )
     if limit is None:
         return quote
@@ -278,7 +284,8 @@ def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture:
         powers = [*sorted([*POWERS, k])] if k is not None else [*POWERS, asked]
     mixed = mixture is not None and mixture is not False
     mixtures = [MIXED_POWERS if mixture is True else tuple(mixture or ())] if mixed else []
-    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures, seed=REFERENCE_SEED)
+    finish = None if proposed.proposal is None else proposed.proposal.finish
+    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures, seed=REFERENCE_SEED, finish=finish)
     if proposed.proposal is None:
         return table, table[powers.index(0.0)]
     at = len(powers) if mixed else powers.index(asked if k is None else k)

@@ -51,6 +51,7 @@ class Proposed:
         """Write what an equal request would have to compute again as plain numbers."""
         rows = [{**asdict(row), "penalty": penalty_to_dict(row.penalty)} for row in self.table]
         scalars = {key: getattr(self.table, key) for key in ("ceiling", "prior_cost", "cost_range", "unit")}
+        scalars |= {"finish_share": self.table.finish_share} if self.table.avoids_failures else {}
         return {
             "table": {**scalars, "rows": rows},
             "cost": self.cost.to_dict() if self.proposal is None else None,  # else the part has it
@@ -66,15 +67,20 @@ def read_tradeoff(numbers: dict[str, Any]) -> Tradeoff:
     return Tradeoff(**{**numbers, "rows": rows})
 
 
-def request_key(penalty: Any, mixture: Any, cost: dict[str, str] | None = None) -> str:
+def request_key(
+    penalty: Any, mixture: Any, cost: dict[str, str] | None = None, avoid_failures: bool | None = None
+) -> str:
     """Write a request as text; `cost` says which cost was given, see `hash_cost` and `Tabulated`.
+
+    Whether failures are avoided is a part of the request where it was said; else the first plan decides.
 
     Example:
         >>> request_key(0.5, [0, 1]) == request_key(0.5, (0, 1))
         True
     """
     powers = tuple(mixture) if isinstance(mixture, list) else mixture
-    return json.dumps({"penalty": str(penalty), "mixture": str(powers), **(cost or {})})
+    failures = {} if avoid_failures is None else {"avoid_failures": str(bool(avoid_failures))}
+    return json.dumps({"penalty": str(penalty), "mixture": str(powers), **(cost or {}), **failures})
 
 
 def hash_cost(cost: FittedCost) -> dict[str, str]:

@@ -15,7 +15,7 @@ from thrifty.errors import ConfigError, ThriftyError
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 from thrifty.runner.task import CostKind
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Levels, Prior, find_discrete, levels_of
 
 MAX_TEXT = 60  # characters of a part of a fingerprint that are shown
 _FILES = ("file ", "data ")  # beginnings of the names of parts whose contents count, not their place
@@ -123,13 +123,18 @@ class CampaignSettings:
         """Number of parameters."""
         return len(self.prior["names"])
 
+    @property
+    def _budget_unit(self) -> str:
+        """Name of the unit in which a budget may be given besides time and money."""
+        return self.measured_unit if self.cost == "reported" else self.reported_unit
+
     def fit_x_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         """Return the names of the outputs where they fit outputs of this shape, (m, *event) with realisations."""
         return self.x_names if len(self.x_names) == int(np.prod(shape)) // self.m else ()
 
     def read_budget(self, text: str | None) -> Budget | None:
         """Parse a budget in the units of this campaign."""
-        return None if text is None else Budget.read(text, price=self.price, unit=self.reported_unit)
+        return None if text is None else Budget.read(text, price=self.price, unit=self._budget_unit)
 
 
 def check_settings(*, cost: str, m: int, seed: int) -> None:
@@ -165,8 +170,13 @@ def describe_prior(prior: Prior) -> dict[str, Any]:
     low, high = prior.bounds
     theta = np.asarray(prior.sample(PROBE_DRAWS, np.random.default_rng(0)), dtype=np.float64)
     density = np.asarray(prior.log_prob(theta), dtype=np.float64)
+    levels = levels_of(prior)
+    discrete = (
+        {"levels": [None if level is None else list(level) for level in levels]} if find_discrete(levels).any() else {}
+    )
     return {
         "names": list(prior.names),
+        **discrete,
         "low": [str(value) for value in np.asarray(low, dtype=np.float64).tolist()],
         "high": [str(value) for value in np.asarray(high, dtype=np.float64).tolist()],
         "draws": theta.tolist(),
@@ -179,6 +189,8 @@ def _prior_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """List what differs between two described priors."""
     if old["names"] != new["names"]:
         return [f"parameters {', '.join(old['names'])} -> {', '.join(new['names'])}"]
+    if old.get("levels") != new.get("levels"):
+        return [f"kinds and labels of the parameters {old.get('levels')} -> {new.get('levels')}"]
     words = [
         f"prior.{name}.{end} {a} -> {b}"
         for end in ("low", "high")
@@ -241,6 +253,7 @@ class StoredPrior:
     def __init__(self, described: dict[str, Any]) -> None:
         self.names = tuple(str(name) for name in described["names"])
         self.dim = len(self.names)
+        self.levels = _read_levels(described, self.dim)
         self.bounds: tuple[Array, Array] = (
             np.array([float(value) for value in described["low"]]),
             np.array([float(value) for value in described["high"]]),
@@ -255,6 +268,12 @@ class StoredPrior:
     def log_prob(self, theta: Any) -> Array:
         """Refuse: a folder holds no code."""
         return self.sample(0, np.random.default_rng(0))
+
+
+def _read_levels(described: dict[str, Any], dim: int) -> Levels:
+    """Read what values the parameters take; any number in folders that do not say so."""
+    levels = described.get("levels") or [None] * dim
+    return tuple(None if level is None else tuple(map(str, level)) for level in levels)
 
 
 def readable_prior(prior: Any, described: dict[str, Any]) -> Prior:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,16 +18,16 @@ from thrifty.errors import CampaignError, SimulatorError, warn
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
-from thrifty.runner.output_names import OutputNames
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.task import Engine, Job
+from thrifty.runner.task import Engine, Job, OutputNames
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
 from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_costs, sum_runs
 from thrifty.types import Array
 
+_log = logging.getLogger(__name__)
 MAX_MODELLED_RUNS = 2000  # pilots predicted when a call begins: an error of 4 % of the price at the most
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
 
@@ -88,6 +89,7 @@ class Driver:
             history=history,
         )
         session = store.begin_session(type(self.engine).__name__)
+        _log.info("run %d pending runs of %s on %s", len(pending), store.folder, type(self.engine).__name__)
         with watch_progress(self.progress, self._watched(pending, budget)) as watching:
             self._loop = Loop(
                 self.engine,
@@ -106,6 +108,7 @@ class Driver:
                 outputs=OutputNames(settings.x_names or None, lambda names: self.campaign.keep(x_names=names)),
             )
             ending = self._loop.run(self.interrupts)
+        _log.info("runs of %s ended: %s", store.folder, ending)
         if self._loop.differing_index is not None and settings.deterministic:
             self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)

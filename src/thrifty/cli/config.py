@@ -28,7 +28,7 @@ from thrifty.cli.config_tables import (
 )
 from thrifty.cli.round_settings import check_rounds
 from thrifty.errors import ConfigError, PriorError
-from thrifty.priors import Independent, LogUniform, Normal, Uniform
+from thrifty.priors import Categorical, Independent, Integers, LogUniform, Normal, Uniform
 from thrifty.priors.families import as_parameter_names
 from thrifty.types import Prior
 
@@ -55,8 +55,14 @@ FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "exponential": (("mean",), lambda stats, mean: stats.expon(0.0, mean)),
     "gamma": (("shape", "scale"), lambda stats, shape, scale: stats.gamma(shape, 0.0, scale)),
     "beta": (("a", "b"), lambda stats, a, b: stats.beta(a, b)),
+    "integers": (("low", "high"), lambda stats, low, high: Integers(low, high)),
+    "poisson": (("mean",), lambda stats, mean: stats.poisson(mean)),
+    "categorical": (
+        ("probabilities", "labels"),
+        lambda stats, probabilities, labels: Categorical(probabilities, labels),
+    ),
 }
-_OWN: dict[str, type] = {"uniform": Uniform, "loguniform": LogUniform, "normal": Normal}
+_OWN: dict[str, type] = {"uniform": Uniform, "loguniform": LogUniform, "normal": Normal, "integers": Integers}
 PRIOR_EXAMPLE = '{ family = "uniform", low = 0.0, high = 1.0 }'
 _TYPE_CODES = {"penalty": "bad-penalty", "budget": "bad-amount"}
 
@@ -167,6 +173,7 @@ def read_prior(table: Any, problems: Problems) -> Prior | None:
 
         beta  = { family = "uniform", low = 0.1, high = 1.0 }
         rate  = { family = "loguniform", low = 1e-3, high = 10.0 }
+        model = { family = "categorical", probabilities = [0.5, 0.5], labels = ["gamma", "lognormal"] }
 
     Parameters of one family of `_OWN` become thrifty's own prior; mixed families become independent scipy
     distributions, which are saved by name and numbers just as well.
@@ -184,7 +191,7 @@ def read_prior(table: Any, problems: Problems) -> Prior | None:
     return None
 
 
-def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str, float]] | None:
+def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dict[str, Any]] | None:
     """Read (family, numbers) of one parameter, each checked alone so that every mistake has its line."""
     where = f"prior.{name}"
     before = len(problems.errors)
@@ -198,6 +205,8 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
         problems.unknown(where, str(family), FAMILIES, kind="family")
         return None
     wanted, _ = FAMILIES[family]
+    if family == "categorical":
+        return _read_categories(name, values, problems)
     for key, value in values.items():
         if key == "family":
             continue
@@ -218,6 +227,19 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
     return None
 
 
+def _read_categories(name: str, values: dict[str, Any], problems: Problems) -> tuple[str, dict[str, Any]] | None:
+    """Read the probabilities and the labels of a categorical parameter; the labels may be left out."""
+    where, wanted = f"prior.{name}", FAMILIES["categorical"][0]
+    unknown = [key for key in values if key not in ("family", *wanted)]
+    for key in unknown:
+        problems.unknown(where, key, wanted, kind="entry of a categorical prior")
+    with problems.at(where):
+        found = Categorical(values.get("probabilities", ()), values.get("labels"), names=[name])  # type: ignore[arg-type]
+        both = {"probabilities": found.probabilities.tolist(), "labels": list(found.labels or ())}
+        return None if unknown else ("categorical", both)
+    return None
+
+
 def _check_numbers(name: str, family: str, numbers: dict[str, float]) -> None:
     if family in _OWN:
         _OWN[family](**numbers, names=[name])
@@ -230,7 +252,7 @@ def _check_numbers(name: str, family: str, numbers: dict[str, float]) -> None:
         Uniform(numbers["low"], numbers["high"], names=[name])  # type: ignore[arg-type]
 
 
-def _join_marginals(marginals: dict[str, tuple[str, dict[str, float]]]) -> Prior:
+def _join_marginals(marginals: dict[str, tuple[str, dict[str, Any]]]) -> Prior:
     families = {family for family, _ in marginals.values()}
     if len(families) == 1 and (only := next(iter(families))) in _OWN:
         columns = {key: [numbers[key] for _, numbers in marginals.values()] for key in FAMILIES[only][0]}

@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.cli.config_errors import Problems, format_value
+from thrifty.study.method_names import METHODS
 from thrifty.types import Prior
 
-METHODS = {
-    "npe": "NPE", "fmpe": "FMPE", "nle": "NLE", "nre": "NRE", "abc": "ABC", "synthetic": "SyntheticLikelihood",
-    "scoring": "ScoringRule",
-}  # name in the file and on the command line -> public name of the class  # fmt: skip
 ROUND_METHODS = ("nle", "nre", "npe", "fmpe")  # that th.Rounds takes; the first is its default
 EXAMPLES = {
     "budget": 'budget = "2 cpu-h"',
@@ -88,6 +85,7 @@ class PlanSettings:
     budget: str = _key("", str)
     penalty: float | None = _key(None, float, int, str)  # None: the square root of cost, unless cost is flat
     mixture: bool | tuple[float, ...] = _key(False, bool, list)
+    avoid_failures: bool | None = _key(None, bool)  # None: where more than 5 % of the pilot failed
     pilot: int = _key(60, int, least=5)
     seed: int = _key(0, int, least=0)
 
@@ -159,7 +157,8 @@ class Settings:
         plan = self.plan
         budget, cap = (plan.budget or None, None) if plan.n is None else (None, plan.budget or None)
         mixture = plan.mixture if plan.mixture is not False else None
-        return {"n": plan.n, "budget": budget, "cap": cap, "penalty": plan.penalty, "mixture": mixture}
+        asked = {"n": plan.n, "budget": budget, "cap": cap, "penalty": plan.penalty, "mixture": mixture}
+        return asked | {"avoid_failures": plan.avoid_failures}
 
 
 def read_simulator(values: dict[str, Any], problems: Problems) -> SimulatorSettings:

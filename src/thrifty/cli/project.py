@@ -232,14 +232,17 @@ def check_has_runs(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
         raise error
 
 
-def read_observed(path: Path) -> Array:
-    """Read the numbers of an observation: csv or text, json, npy; nothing is executed.
+def read_observed(path: Path) -> Any:
+    """Read an observation: csv or text, json, npy; an array, or a dictionary where the file names its numbers.
+
+    Nothing is executed. A csv file names its numbers by a header over one row, a json file by an object.
 
     Raises:
         DataError: bad-observation, there is no such file, or something in it is not a number.
     """
     import numpy as np
 
+    from thrifty.named import split_names
     from thrifty.runner.command import read_csv, read_npy
 
     try:
@@ -251,12 +254,30 @@ def read_observed(path: Path) -> Array:
     try:
         if path.suffix == ".json":
             found = json.loads(data)
-            return np.asarray(found.get("x", found) if isinstance(found, dict) else found, dtype=np.float64)
-        read = read_npy if path.suffix == ".npy" else read_csv
-        return np.asarray(read(data, path.name).x, dtype=np.float64)
+            found = found.get("x", found) if isinstance(found, dict) else found
+        else:
+            found = (read_npy if path.suffix == ".npy" else read_csv)(data, path.name).x
+        numbers, names = split_names(found)
+        return found if names else np.asarray(numbers, dtype=np.float64)
     except DataError:
         raise
     except (ThriftyError, ValueError, TypeError, RecursionError) as error:
         what = f"observed data: {getattr(error, 'what', str(error))}"
         fix = "numbers separated by commas, blanks or lines; or .json, .npy"
         raise DataError(what, code="bad-observation", fix=fix) from None
+
+
+def order_observed(observed: Any, event: tuple[int, ...], names: tuple[str, ...]) -> Array:
+    """Return what `read_observed` found as numbers: by name where the runs have names, else in the order of the file.
+
+    Raises:
+        DataError: bad-observation, it does not fit the outputs of the runs.
+    """
+    import numpy as np
+
+    from thrifty.inference.checks import read_observations
+    from thrifty.named import order_observation, split_names
+
+    found = order_observation(observed, event, names) if names else split_names(observed)[0]
+    read_observations(found, event)
+    return np.asarray(found, dtype=np.float64)

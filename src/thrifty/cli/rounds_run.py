@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from thrifty.cli.config_errors import ManyErrors
 from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
 from thrifty.cli.finish_study import keep_study
-from thrifty.cli.project import Session, make_engine, read_observed, relative_path
+from thrifty.cli.project import Session, make_engine, order_observed, read_observed, relative_path
 from thrifty.cli.round_settings import find_conflicts
 from thrifty.errors import ConfigError
 from thrifty.runner.progress import format_amount
@@ -40,7 +40,7 @@ class RoundRequest:
     rounds: int
     method: str
     observed: Path
-    x_o: Array
+    x_o: Any
 
 
 def read_request(
@@ -116,7 +116,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
     from thrifty.campaign.status import describe_round
 
     campaign, screen, plan = session.campaign, session.screen, session.settings.plan
-    _check_observation(campaign, request)
+    x_o = _read_observation(campaign, request)
     unit, ended = campaign.status().unit, iter(range(request.rounds))
 
     def show(one: Any) -> None:
@@ -125,7 +125,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
 
     study = _make_method(session, request).run(
         campaign,
-        request.x_o,
+        x_o,
         n=plan.n,
         budget=plan.budget or None,
         seed=plan.seed,
@@ -152,12 +152,10 @@ def _make_method(session: Session, request: RoundRequest) -> Any:
     return made if penalty is None else replace(made, penalty=penalty)
 
 
-def _check_observation(campaign: Any, request: RoundRequest) -> None:
-    """Reject data of the wrong length after the pilot, not after the first round."""
-    from thrifty.inference.checks import read_observations
-
+def _read_observation(campaign: Any, request: RoundRequest) -> Array:
+    """Return the observation as numbers; reject data that do not fit after the pilot, not after the first round."""
     runs = campaign.simulations(allow_incomplete=True, max_failed=1.0)
-    read_observations(request.x_o, runs.pairs()[1].shape[1:])
+    return order_observed(request.x_o, runs.pairs()[1].shape[1:], runs.x_names)
 
 
 def say_rounds(screen: Screen, found: dict[str, Any]) -> None:

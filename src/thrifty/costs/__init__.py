@@ -1,7 +1,17 @@
 """Cost models: learned on the log scale from a few timed runs, then frozen."""
 
+from thrifty.costs.finish import FinishModel, ValidCost
 from thrifty.costs.fit import FittedCost, cost_from_dict, fit_cost, load_cost
 from thrifty.costs.gaussian_process import GaussianProcess
 from thrifty.costs.polynomial import Polynomial
 
-__all__ = ["FittedCost", "GaussianProcess", "Polynomial", "cost_from_dict", "fit_cost", "load_cost"]
+__all__ = [
+    "FinishModel",
+    "FittedCost",
+    "GaussianProcess",
+    "Polynomial",
+    "ValidCost",
+    "cost_from_dict",
+    "fit_cost",
+    "load_cost",
+]

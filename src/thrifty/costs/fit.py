@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +26,7 @@ from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.costs.scaling import Scaling
 from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import CostError, warn
-from thrifty.types import Array, as_rows, freeze
+from thrifty.types import Array, Levels, as_rows, freeze, levels_of
 
 FORMAT = 1
 _OUTLIER_SDS = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
@@ -72,7 +72,7 @@ class FittedCost(Displayed):
 
     def __call__(self, theta: npt.ArrayLike) -> Array:
         """Expected cost of each row (n,), positive and finite."""
-        theta = as_rows(theta, dim=len(self.log_fit.scaling.centre))
+        theta = as_rows(theta, dim=self.log_fit.scaling.dim)
         out = np.empty(len(theta))
         for start in range(0, len(theta), _ROWS_AT_ONCE):
             part = theta[start : start + _ROWS_AT_ONCE]
@@ -111,6 +111,7 @@ def fit_cost(
     *,
     model: Literal["auto"] | Polynomial | GaussianProcess = "auto",
     unit: str = "s",
+    prior: Any = None,
 ) -> FittedCost:
     """Learn the expected cost of a run from timings (paper, section 3.4; on the log scale).
 
@@ -119,6 +120,8 @@ def fit_cost(
         seconds: Measured costs (n,), positive.
         model: "auto" chooses among polynomials of degree 1 to 3 and a Gaussian process by held-out error.
         unit: Unit of cost, for display.
+        prior: Says which parameters are categories: the cost of each is then learned by itself. Without it all
+            parameters are numbers.
 
     Raises:
         CostError: Costs that are not positive finite numbers (bad-cost), or too few of them (too-few-pilots).
@@ -133,16 +136,23 @@ def fit_cost(
     from threadpoolctl import threadpool_limits
 
     theta, seconds = _check_timings(theta, seconds)
+    levels = (None,) * theta.shape[1] if prior is None else levels_of(prior)
+    if len(levels) != theta.shape[1]:
+        raise CostError(f"theta has {theta.shape[1]} columns, the prior {len(levels)} parameters", code="wrong-prior")
     with threadpool_limits(1):  # matrices of a few hundred rows: a second thread on a busy core is 90 times slower
-        cost = _fit(theta, seconds, model, unit)
+        cost = _fit(theta, seconds, model, unit, levels)
     _warn_if_poor(cost, seconds)
     return cost
 
 
-def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
+def _fit(theta: Array, seconds: Array, model: Any, unit: str, levels: Levels) -> FittedCost:
     log_cost = np.log(seconds)
     _, groups = np.unique(theta, axis=0, return_inverse=True)
     groups = groups.reshape(-1)
+    if None not in levels:  # timings of a theta repeat: the others say what the one that is held out costs
+        groups = np.arange(len(theta))
+    categories = np.array([len(level or ()) for level in levels])
+    scaling = Scaling.of(theta, categories if categories.any() else None)
     distinct = int(groups.max()) + 1
     needed = max(5, 2 * (theta.shape[1] + 1))
     if distinct < needed:
@@ -151,8 +161,8 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str) -> FittedCost:
             code="too-few-pilots",
             fix=f"time {4 * needed} prior draws",
         )
-    candidates = _list_candidates(model, distinct, theta.shape[1])
-    fits = [_fit_robustly(candidate, theta, log_cost, groups) for candidate in candidates]
+    candidates = _list_candidates(model, distinct, len(scaling.centre))
+    fits = [_fit_robustly(candidate, theta, log_cost, groups, scaling) for candidate in candidates]
     held_out = [
         _predict_held_out(theta, groups, lambda rows, f=fit, y=pulled: f.refitter(theta[rows])(y[rows]))
         for fit, pulled in fits
@@ -223,10 +233,12 @@ def _list_candidates(model: Any, distinct: int, dim: int) -> list[Model]:
     return [*(Polynomial(d) for d in degrees), *([GaussianProcess()] if distinct >= 15 else [])]
 
 
-def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> tuple[LogFit, Array]:
+def _fit_robustly(
+    model: Model, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp], scaling: Scaling
+) -> tuple[LogFit, Array]:
     """Fit, pull in timings far from the rest (a machine that slept), fit again; the pulled timings too."""
     pulled = log_cost
-    fit = model.fit(theta, pulled, groups)
+    fit = model.fit(theta, pulled, groups, scaling)
     for _ in range(_MAX_PULLS):
         predicted = fit(theta)
         residual = log_cost - predicted
@@ -236,7 +248,7 @@ def _fit_robustly(model: Model, theta: Array, log_cost: Array, groups: npt.NDArr
         if np.allclose(predicted + inside, pulled, atol=1e-2):
             break
         pulled = predicted + inside
-        fit = model.fit(theta, pulled, groups)
+        fit = model.fit(theta, pulled, groups, scaling)
     return fit, pulled
 
 
@@ -281,11 +293,12 @@ def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
 
 
 def _to_plain(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {label: value.tolist() if isinstance(value, np.ndarray) else value for label, value in items}
+    known = ((label, value) for label, value in items if value is not None)
+    return {label: value.tolist() if isinstance(value, np.ndarray) else value for label, value in known}
 
 
 def _from_plain(kind: type[Any], data: dict[str, Any]) -> Any:
-    values = {f.name: data[f.name] for f in fields(kind) if f.init}
+    values = {f.name: data[f.name] for f in fields(kind) if f.init and (f.name in data or f.default is MISSING)}
     arrays = {k: freeze(v, np.bool_ if k == "logged" else np.float64) for k, v in values.items() if isinstance(v, list)}
     return kind(**values | arrays)
 
@@ -309,7 +322,7 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
         cost: FittedCost = _from_plain(FittedCost, {**data, "log_fit": fit})
         if not (0 < cost.scale < np.inf and 0 < cost.low <= cost.high < np.inf):
             raise ValueError(f"scale {cost.scale!r}, range {cost.low!r} to {cost.high!r}")
-        cost(fit.scaling.centre[None])  # shapes fit together
+        cost(np.zeros((1, fit.scaling.dim)))  # shapes fit together
         return cost
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, CostError):

@@ -44,9 +44,11 @@ class GaussianProcess:
         if not isinstance(self.inducing, int | np.integer) or self.inducing < 10:
             raise CostError(f"inducing must be a whole number >= 10, got {self.inducing!r}", code="bad-setting")
 
-    def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> GaussianProcessFit:
+    def fit(
+        self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp], scaling: Scaling | None = None
+    ) -> GaussianProcessFit:
         """Maximise the marginal likelihood, then solve for the mean."""
-        scaling = Scaling.of(theta)
+        scaling = Scaling.of(theta) if scaling is None else scaling
         inputs = scaling(theta)
         n = len(inputs)
         some = slice(None)

@@ -55,15 +55,18 @@ class Polynomial:
         """Return number of coefficients for `dim` parameters."""
         return len(list_monomials(dim, self.degree))
 
-    def fit(self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp]) -> PolynomialFit:
+    def fit(
+        self, theta: Array, log_cost: Array, groups: npt.NDArray[np.intp], scaling: Scaling | None = None
+    ) -> PolynomialFit:
         """Ridge regression, its strength chosen by leave-one-group-out error.
 
         Args:
             theta: Parameters (n, p).
             log_cost: Log of the measured costs (n,).
             groups: Equal numbers mark repeated timings at one theta, left out together (n,).
+            scaling: How theta becomes inputs; measured here when left out.
         """
-        scaling = Scaling.of(theta)
+        scaling = Scaling.of(theta) if scaling is None else scaling
         standard, _ = _standardise(make_design(scaling(theta), self.degree))
         centred = log_cost - log_cost.mean()
         if len(centred) > _MAX_TUNING_ROWS:  # the strength of a ridge needs no more rows than that

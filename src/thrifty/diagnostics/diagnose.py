@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,14 @@ from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, NotMeasured
 from thrifty.diagnostics.weight_health import weight_health
 from thrifty.durations import Duration, read_seconds
-from thrifty.errors import DataError, InferenceError
+from thrifty.errors import DataError, InferenceError, warn_once
 from thrifty.inference.checks import find_varying, read_observation
 from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Posterior
 
+_log = logging.getLogger(__name__)
 _PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior calls take seconds
 _DRAWS_PER_PAIR = 100
 _MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
@@ -41,10 +44,11 @@ TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
 
+@warn_once()
 def diagnose(
     posterior: Any,
     simulations: Simulations | None = None,
-    x_o: npt.ArrayLike | None = None,
+    x_o: Any = None,
     *,
     held_out: Simulations | None = None,
     prior: Any = None,
@@ -67,7 +71,7 @@ def diagnose(
         fresh: Runs at posterior draws, for the predictive check.
         time_limit: Seconds, or a text such as "5 min". A posterior that takes long to sample is calibrated on as many
             held-out runs as fit into it, and a note says how many were left out. None: no limit.
-        progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal only.
+        progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal or a notebook.
         seed: Seed of everything.
 
     Returns:
@@ -86,6 +90,7 @@ def diagnose(
             fix="th.diagnose(p, s, x_o)",
         )
     _check_inputs(posterior, simulations, x_o, held_out)
+    x_o = order_observation(x_o, simulations.pairs()[1].shape[1:], simulations.x_names)
     limit = None if time_limit is None else read_seconds(time_limit, "time_limit")
     check_count(seed, 0, "seed")
     notes: list[str] = []
@@ -109,7 +114,9 @@ def diagnose(
             )
     checks.append(weight_health(simulations))
     checks += _check_cost(cost, simulations, notes)
-    return Diagnosis(tuple(checks), tuple(notes))
+    found = Diagnosis(tuple(checks), tuple(notes))
+    _log.info("checks: %s", found.verdict)
+    return found
 
 
 def _calibrate(

@@ -31,6 +31,7 @@ from thrifty.diagnostics.replicates import Replicates, replicate
 from thrifty.diagnostics.verdict import DisplayedCheck, Trust, format_p_value, judge_effect
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observation
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import normalise
@@ -112,7 +113,8 @@ def local_c2st(
         replicates = simulations
     else:
         replicates = replicate(posterior, simulations, pairs=pairs, draws=draws, density=False, seed=seed)
-    observed = read_observation(x_o, replicates.x.shape[1:], replicates.x_names)
+    x_o = order_observation(x_o, replicates.x.shape[1:], replicates.x_names)
+    observed = read_observation(x_o, replicates.x.shape[1:])
     if replicates.draws.shape[1] < 2 * (_RIVALS + 1):
         raise DataError(f"local_c2st needs at least {2 * (_RIVALS + 1)} draws per pair", code="bad-setting")
     rng = np.random.default_rng(seed)

@@ -32,6 +32,7 @@ from thrifty.diagnostics.arguments import (
 from thrifty.diagnostics.verdict import DisplayedCheck, Trust
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.checks import read_observations
+from thrifty.named import order_observation
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, Prior, freeze
@@ -113,7 +114,8 @@ def local_ess(
     pool = simulations.valid()
     if not len(pool):
         raise DataError("no valid run in the pool", code="too-few-runs")
-    observed = read_observations(x_o, pool.pairs()[1].shape[1:], pool.x_names)  # one, or several independent ones
+    x_o = order_observation(x_o, pool.pairs()[1].shape[1:], pool.x_names)
+    observed = read_observations(x_o, pool.pairs()[1].shape[1:])  # one, or several independent ones
     density = evaluate_log_density(posterior, pool.theta, x_o)
     check_log_density(density[None], observed[:1])
     log_prior = np.asarray(find_prior(posterior, simulations, prior).log_prob(pool.theta), dtype=np.float64)

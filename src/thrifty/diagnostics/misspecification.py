@@ -24,6 +24,7 @@ from thrifty.diagnostics.replicates import choose_runs
 from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value
 from thrifty.errors import DataError
 from thrifty.inference.checks import read_observation
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 from thrifty.weights import covariance, ess, mean, normalise, quantile
@@ -114,7 +115,8 @@ def misspecification(simulations: Simulations, x_o: npt.ArrayLike, *, posterior:
     _, x, log_weights = choose_independent_runs(simulations, np.random.default_rng(0))
     if len(x) < 20:
         raise DataError(f"{len(x)} valid runs; at least 20 are needed to compare with", code="too-few-runs")
-    observed = read_observation(x_o, x.shape[1:], simulations.x_names)
+    x_o = order_observation(x_o, x.shape[1:], simulations.x_names)
+    observed = read_observation(x_o, x.shape[1:])
     flat = x.reshape(len(x), -1)
     outside = (observed.ravel() < flat.min(0)) | (observed.ravel() > flat.max(0))
     names = statistic_names(simulations.x_names, flat.shape[1])

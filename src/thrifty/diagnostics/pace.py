@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
+
+from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
 
 _DENSITY_SHARE = 0.5  # densities that take more of the time than this are given up first: they serve one check of five
 _SECONDS_BEFORE_ESTIMATE = 0.5  # spent before the time of the rest is estimated
@@ -17,7 +18,7 @@ class Pace:
 
     Args:
         seconds: Wall seconds allowed, or None without limit.
-        progress: Show a bar on stderr; None: in a terminal only.
+        progress: Show a bar, on stderr or in the notebook; None: where one can be drawn.
 
     Example:
         >>> pace = Pace(seconds=60.0, progress=False)
@@ -29,13 +30,14 @@ class Pace:
 
     def __init__(self, seconds: float | None = None, progress: bool | None = False) -> None:
         self.seconds = seconds
-        self.progress = sys.stderr.isatty() if progress is None else progress
+        self.progress = wants_bar(progress)
         self.total, self.done = 0, 0
         self.began = self.last = time.monotonic()
         self.drawing, self.evaluating = 0.0, 0.0
         self._given_up = False
         self._bar: Any = None
         self._task: Any = None
+        self._notebook: NotebookBar | None = None
 
     @contextlib.contextmanager
     def begin(self, total: int) -> Iterator[None]:
@@ -44,6 +46,12 @@ class Pace:
         self.began = self.last = time.monotonic()
         if not self.progress:
             yield
+            return
+        if is_notebook():
+            self._notebook = NotebookBar("checking")
+            yield
+            self._notebook.update(self.done / max(total, 1), [f"{self.done} of {total} runs"], force=True)
+            self._notebook = None
             return
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TimeElapsedColumn
@@ -67,8 +75,11 @@ class Pace:
     def advance(self, done: int) -> None:
         """Say how many calls are done."""
         self.done, self.last = done, time.monotonic()
+        left = f"about {self.estimate_left():.0f} s left"
+        if self._notebook is not None:
+            self._notebook.update(done / max(self.total, 1), [f"{done} of {self.total} runs, {left}"])
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, left=f"about {self.estimate_left():.0f} s left")
+            self._bar.update(self._task, completed=done, left=left)
 
     def estimate_left(self) -> float:
         """Estimate the seconds of the calls that are left."""

@@ -17,6 +17,7 @@ from thrifty.diagnostics.arguments import check_posterior, check_simulations, ch
 from thrifty.diagnostics.local_ess import LocalEss, local_ess
 from thrifty.diagnostics.verdict import CARE_P_VALUE, DisplayedCheck, Trust, format_p_value
 from thrifty.inference.checks import read_observation
+from thrifty.named import order_observation
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior, freeze
 from thrifty.weights import covariance, ess, mean, normalise, quantile
@@ -105,7 +106,8 @@ def predictive(
     check_simulations(simulations)
     check_simulations(simulations if fresh is None else fresh, "fresh")
     pool = (simulations if fresh is None else fresh).valid()
-    observed = read_observation(x_o, pool.pairs()[1].shape[1:], pool.x_names).ravel()
+    x_o = order_observation(x_o, pool.pairs()[1].shape[1:], pool.x_names)
+    observed = read_observation(x_o, pool.pairs()[1].shape[1:]).ravel()
     if fresh is None:
         support = support or local_ess(posterior, simulations, x_o, prior=prior, seed=seed)
         tilted = support.log_weights

@@ -36,7 +36,7 @@ from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, freeze
+from thrifty.types import Array, Levels, Prior, find_discrete, freeze, levels_of
 from thrifty.weights import ess
 
 REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a thousand are kept
@@ -76,8 +76,9 @@ class ABC:
         if self.prior is not None:
             object.__setattr__(self, "prior", as_prior(self.prior))
         distance = as_distance(self.distance)
+        discrete = self.prior is not None and bool(find_discrete(levels_of(self.prior)).any())
         if self.adjust is None:
-            automatic = self.tolerance.is_default and not distance.datasets
+            automatic = self.tolerance.is_default and not distance.datasets and not discrete
             object.__setattr__(self, "adjust", "auto" if automatic else "none")
         if self.adjust not in ADJUSTMENTS:
             raise ConfigError(
@@ -88,6 +89,12 @@ class ABC:
                 f"adjust={self.adjust!r} regresses on statistics; {type(distance).__name__} compares raw data sets",
                 code="conflicting-settings",
                 fix='summarise the data, or adjust="none"',
+            )
+        if self.adjust != "none" and discrete:
+            raise ConfigError(
+                f"adjust={self.adjust!r} moves parameters along a line; whole numbers and categories have none",
+                code="conflicting-settings",
+                fix='adjust="none", or th.NPE, which learns them',
             )
         object.__setattr__(self, "distance", distance)
         _ = self.tolerance  # raises here where the rules conflict
@@ -109,7 +116,8 @@ class ABC:
         distance = as_distance(self.distance)
         x, log_weights = _make_table(valid, distance)
         low, high = (np.full(valid.dim, e) for e in (-np.inf, np.inf)) if self.prior is None else self.prior.bounds
-        box, names = BoxTransform(low, high), valid.names or (() if self.prior is None else self.prior.names)
+        levels = () if self.prior is None else levels_of(self.prior)
+        box, names = BoxTransform(low, high, levels), valid.names or (() if self.prior is None else self.prior.names)
         distance = distance.fit(x, log_weights)
         event = valid.x.shape[1:] if valid.m == 1 else valid.x.shape[2:]
         return ABCPosterior(
@@ -196,6 +204,11 @@ class ABCPosterior(PlottedPosterior, Divisible):
         """Ends (p,) of the parameters' support."""
         return self.box.low, self.box.high
 
+    @property
+    def parameter_levels(self) -> Levels:
+        """What values each parameter takes."""
+        return self.box.levels or (None,) * self.box.dim
+
     def bind_density(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
         """Return theta (k, p) -> log kernel density (k,) of the accepted draws, which are found once."""
         return self.accepted(x_o).log_prob
@@ -232,7 +245,16 @@ class ABCPosterior(PlottedPosterior, Divisible):
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
         result = WeightedPosterior(
-            theta, kept_weights, observation, self.box.low, self.box.high, self.names, epsilon, run, self.x_names
+            theta,
+            kept_weights,
+            observation,
+            self.box.low,
+            self.box.high,
+            self.names,
+            epsilon,
+            run,
+            self.x_names,
+            self.box.levels,
         )
         self._warn_if_poor(result)
         return result
@@ -293,6 +315,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             "adjust": self.adjust,
             "tolerance": asdict(self.tolerance),
             "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
+            **archive.describe_levels(self.box.levels),
         }
         arrays = {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}
         return recipe, arrays | {"low": self.box.low, "high": self.box.high}
@@ -306,7 +329,8 @@ class ABCPosterior(PlottedPosterior, Divisible):
                 f"tables of {theta.shape}, {x.shape}, {log_weights.shape} do not fit together", code="bad-file"
             )
         distance, tolerance = distance_from_dict(recipe["distance"]), Tolerance(**recipe["tolerance"])
-        box, names = BoxTransform(arrays["low"], arrays["high"]), tuple(recipe["names"])
+        levels = archive.read_levels(recipe, theta.shape[1])
+        box, names = BoxTransform(arrays["low"], arrays["high"], levels), tuple(recipe["names"])
         event, x_names = tuple(int(e) for e in recipe.get("event", ())), recipe.get("x_names", ())
         if not distance.datasets and event and int(np.prod(event)) != x.shape[1]:
             raise DataError(f"outputs of shape {event} have not {x.shape[1]} numbers", code="bad-file")

@@ -6,7 +6,7 @@ Over z, the parameters without bounds, fit by weighted least squares
 
 and replace z_i by z_i - B (s_i - s_o) (Beaumont, Zhang and Balding 2002). w restores the prior; K is flat for
 "linear" and Epanechnikov, K(u) = 1 - u^2, for "local", and multiplies the posterior weight too. Working over z
-keeps every adjusted parameter inside the prior's bounds.
+keeps every adjusted parameter inside the prior's bounds. Whole numbers and categories stay as they are.
 
 "auto", the default of ABC without a tolerance, is "local" where the accepted runs are enough for the statistics, and
 "none" where they are not. It also undoes what a regression with few runs takes from the residuals: their spread is too
@@ -74,7 +74,7 @@ def adjust_parameters(
             fix='accept more (larger epsilon, quantile or n_accept) or use adjust="none"',
         )
     z = box.to_unconstrained(theta)
-    fitted, residual = regress(z, offset, weights)
+    fitted, residual = (np.where(box.discrete, 0.0, part) for part in regress(z, offset, weights))
     if widen:
         lost = offset.shape[1] + 1
         return box.to_bounded(z - fitted - residual + residual * np.sqrt(effective / max(effective - lost, 1.0)))

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from thrifty.errors import DataError, StorageError
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_from_dict
-from thrifty.types import Prior
+from thrifty.types import Levels, Prior
 from thrifty.version import __version__
 
 FORMAT = 1
@@ -44,6 +44,19 @@ class Supplied(NamedTuple):
     def choose_prior(self, recipe: Mapping[str, Any]) -> Prior:
         """Return the user's prior, or else the one in the recipe."""
         return as_prior(self.prior) if self.prior is not None else prior_from_dict(recipe["prior"])
+
+
+def describe_levels(levels: Levels) -> Recipe:
+    """Return an entry of a recipe that says what values parameters take; none where all are numbers."""
+    return {"levels": [None if level is None else list(level) for level in levels]} if levels else {}
+
+
+def read_levels(recipe: Mapping[str, Any], dim: int) -> Levels:
+    """Read the entry that `describe_levels` wrote."""
+    levels = recipe.get("levels") or ()
+    if len(levels) not in (0, dim):
+        raise DataError(f"kinds of {len(levels)} parameters in a file of {dim}", code="bad-file")
+    return tuple(None if level is None else tuple(map(str, level)) for level in levels)
 
 
 def write(path: str | Path, recipe: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -21,7 +21,7 @@ from thrifty.inference.transforms import BoxTransform
 from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Levels, Prior
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
     def parameter_bounds(self) -> tuple[Array, Array]:
         """Ends (p,) of the parameters' support."""
         return self.members[0].parameter_bounds
+
+    @property
+    def parameter_levels(self) -> Levels:
+        """What values each parameter takes."""
+        return self.members[0].parameter_levels
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]

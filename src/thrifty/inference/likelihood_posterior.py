@@ -32,7 +32,7 @@ from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior, as_names, as_rows, freeze
+from thrifty.types import Array, Prior, as_names, as_rows, find_discrete, freeze, levels_of
 from thrifty.weights import covariance
 
 How = Literal["pointwise", "surrogate", "regression"]
@@ -59,10 +59,16 @@ class LogLikelihood(Protocol):
         ...
 
 
-def check_how(how: str) -> None:
-    """Refuse an unknown way to make a posterior of a likelihood."""
+def check_how(how: str, prior: Prior) -> None:
+    """Refuse an unknown way to make a posterior of a likelihood, or one that the prior does not allow."""
     if how not in HOWS:
         raise ConfigError(f"how must be one of {', '.join(HOWS)}; got {how!r}", code="bad-setting")
+    if how != "pointwise" and find_discrete(levels_of(prior)).any():
+        raise ConfigError(
+            f"how={how!r} fits a smooth function of the parameters; whole numbers and categories have none",
+            code="conflicting-settings",
+            fix='how="pointwise", which weights the drawn parameters; or th.NLE, which samples them',
+        )
 
 
 def make_posterior(
@@ -152,9 +158,8 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             )
         keep = total > total.max() - MAX_LOG_WEIGHT_GAP
         index = np.flatnonzero(keep)
-        return WeightedPosterior(
-            self.theta[keep], total[keep], observations, low, high, self.names, None, index, self.x_names
-        )
+        drawn, named = (self.theta[keep], total[keep]), (self.x_names, levels_of(self.prior))
+        return WeightedPosterior(*drawn, observations, low, high, self.names, None, index, *named)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
         """Fit the smooth log-likelihood theta (k, p) -> (k,)."""

@@ -34,7 +34,7 @@ from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, find_discrete, levels_of
 from thrifty.weights import resample_indices
 
 Score = Literal["energy", "kernel"]
@@ -192,11 +192,17 @@ class ScoringRule:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
-        check_how(self.how)
+        check_how(self.how, self.prior)
         if self.score not in ("energy", "kernel"):
             raise ConfigError(f'score must be "energy" or "kernel", got {self.score!r}', code="bad-setting")
         if self.weight is not None and not 0 < self.weight < np.inf:
             raise ConfigError(f"weight must be a positive number, got {self.weight}", code="bad-setting")
+        if self.weight is None and find_discrete(levels_of(self.prior)).any():
+            raise ConfigError(
+                "the learning rate is calibrated by the spread of the parameters, which categories do not have",
+                code="conflicting-settings",
+                fix="weight=1.0, or another number of your own; or th.NLE, th.NPE, th.ABC",
+            )
 
     def fit(self, simulations: Simulations, *, seed: int = 0) -> LikelihoodPosterior:
         """Freeze scale and lengthscale from prior-weighted runs; `seed` has no effect."""

@@ -252,7 +252,7 @@ class SyntheticLikelihood:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "prior", as_prior(self.prior))
-        check_how(self.how)
+        check_how(self.how, self.prior)
         if self.m is not None and (self.m != int(self.m) or self.m < 2):
             raise ConfigError(f"m must be a whole number >= 2, got {self.m}", code="bad-setting")
         if not isinstance(self.likelihood, Gaussian | SemiParametric):

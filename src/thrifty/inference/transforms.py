@@ -4,9 +4,11 @@
     low end only       theta = low + exp(z)
     high end only      theta = high - exp(z)
     no end             theta = z
+    whole numbers      theta = the nearest to z, which is anywhere between low - 1/2 and high + 1/2
 
 The ends come from `prior.bounds`, so a density learned or sampled over z cannot leak out of the box.
-Numpy only.
+Over z the probability of a whole number is spread evenly over its unit cell, so that a sampler of densities moves it
+too, exactly. Numpy only.
 
 Outputs are looked at too: those that come in steps or pile up at values (counts, rounded, clipped or zero-inflated
 numbers). A value that many runs share has a probability, not a density, and an estimated density rises there without
@@ -20,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.types import Array, Prior, as_rows, freeze, set_fields
+from thrifty.types import Array, Levels, Prior, as_rows, find_discrete, freeze, levels_of, set_fields
 
 MIN_TIED_SHARE = 0.01  # of runs that share their value with another: single precision alone ties 0.2 % of 20,000
 
@@ -36,6 +38,7 @@ class BoxTransform:
     Args:
         low: Lower ends (p,), -inf where there is none.
         high: Upper ends (p,), inf where there is none.
+        levels: What values each parameter takes; empty where all are numbers.
 
     Example:
         >>> box = BoxTransform(np.array([0.0, -np.inf]), np.array([1.0, np.inf]))
@@ -47,15 +50,17 @@ class BoxTransform:
 
     low: Array
     high: Array
+    levels: Levels = ()
 
     def __post_init__(self) -> None:
         set_fields(self, low=freeze(np.atleast_1d(self.low)), high=freeze(np.atleast_1d(self.high)))
+        set_fields(self, levels=self.levels if find_discrete(self.levels).any() else ())
 
     @classmethod
     def of(cls, prior: Prior) -> BoxTransform:
         """The transform of a prior's bounds."""
         low, high = prior.bounds
-        return cls(low, high)
+        return cls(low, high, levels_of(prior))
 
     @property
     def dim(self) -> int:
@@ -66,7 +71,22 @@ class BoxTransform:
     def kinds(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Which parameters have both ends, only the low one, only the high one; each (p,)."""
         low, high = np.isfinite(self.low), np.isfinite(self.high)
+        if self.levels:
+            low, high = low & ~self.discrete, high & ~self.discrete
         return low & high, low & ~high, ~low & high
+
+    @property
+    def discrete(self) -> npt.NDArray[np.bool_]:
+        """Which parameters (p,) take whole numbers only."""
+        return find_discrete(self.levels) if self.levels else np.zeros(self.dim, dtype=np.bool_)
+
+    def spread(self, z: Array, rng: np.random.Generator) -> Array:
+        """Move the whole numbers of z (n, p) anywhere into their cells; other columns stay, and nothing is drawn."""
+        if not self.levels:
+            return z
+        out, cells = z.copy(), self.discrete
+        out[:, cells] += rng.uniform(-0.5, 0.5, (len(z), int(cells.sum())))
+        return out
 
     def to_unconstrained(self, theta: npt.ArrayLike) -> Array:
         """Map theta (n, p) inside the bounds to z (n, p); points on an edge are moved in by 1e-12 of the width."""
@@ -88,6 +108,8 @@ class BoxTransform:
         theta[:, both] = self.low[both] + (self.high[both] - self.low[both]) * share
         theta[:, above] = self.low[above] + np.exp(np.minimum(theta[:, above], 700))
         theta[:, below] = self.high[below] - np.exp(np.minimum(theta[:, below], 700))
+        if self.levels:
+            theta[:, self.discrete] = np.round(theta[:, self.discrete])
         return np.clip(theta, self.low, self.high)
 
     def log_jacobian(self, z: npt.ArrayLike) -> Array:
@@ -96,7 +118,12 @@ class BoxTransform:
         both, above, below = self.kinds
         size = np.abs(z[:, both])
         logistic = np.log(self.high[both] - self.low[both]) - size - 2 * np.log1p(np.exp(-size))
-        return logistic.sum(1) + z[:, above].sum(1) + z[:, below].sum(1)
+        total = logistic.sum(1) + z[:, above].sum(1) + z[:, below].sum(1)
+        if self.levels:
+            cells = self.discrete
+            beyond = (z[:, cells] < self.low[cells] - 0.5) | (z[:, cells] > self.high[cells] + 0.5)
+            total[beyond.any(1)] = -np.inf
+        return total
 
     def slopes(self, z: npt.ArrayLike) -> Array:
         """D theta / d z (n, p) of each parameter at z (n, p).
@@ -120,7 +147,8 @@ class BoxTransform:
     def inside(self, theta: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Tell which rows (n,) lie within the bounds."""
         theta = as_rows(theta, dim=self.dim)
-        return np.asarray(((theta >= self.low) & (theta <= self.high)).all(1))
+        whole = theta[:, self.discrete]
+        return np.asarray(((theta >= self.low) & (theta <= self.high)).all(1) & (whole == np.round(whole)).all(1))
 
 
 def is_tied(column: Array) -> bool:

@@ -26,7 +26,7 @@ from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
-from thrifty.types import Array, as_rows, freeze, set_fields
+from thrifty.types import Array, Levels, as_rows, freeze, set_fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -42,6 +42,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         epsilon: The tolerance, where there was one.
         index: Row of the simulation table behind each draw (n,); draws that share one count once in `ess`.
         x_names: Names of the numbers in x_o, or empty.
+        levels: What values each parameter takes; empty where all are numbers.
 
     Example:
         >>> post = WeightedPosterior([[1.0], [2.0]], [0.0, np.log(3.0)], x_o=[0.0])
@@ -58,6 +59,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     epsilon: float | None = None
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
     x_names: tuple[str, ...] = ()
+    levels: Levels = ()
 
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
@@ -79,8 +81,10 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         names = self.names or tuple(f"theta_{i + 1}" for i in range(self.theta.shape[1]))
         figures = zip(names, self.mean, self.sd, *ends, strict=True)
         rows = [(name, *map(format_number, values)) for name, *values in figures]
+        rows = [row for row, level in zip(rows, self.parameter_levels, strict=True) if not level]
         facts = [("rests on", f"{count_things(len(np.unique(self.index)), 'run')} ({self.ess:,.0f} effective)")]
         facts += [] if self.epsilon is None else [("tolerance", format_number(self.epsilon))]
+        facts += [(name, _list_shares(shares)) for name, shares in self.probabilities.items()]
         title = f"posterior at x_o = {_shorten(self.x_o)}"
         return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
 
@@ -108,6 +112,18 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     def covariance(self) -> Array:
         """Posterior covariance (p, p)."""
         return w.covariance(self.theta, self.log_weights)
+
+    @property
+    def probabilities(self) -> dict[str, dict[str, float]]:
+        """Posterior probability of each category, by parameter and label.
+
+        Example:
+            >>> post = WeightedPosterior([[0.0], [1.0]], [0.0, np.log(3.0)], [0.0], names=("m",), levels=(("a", "b"),))
+            >>> post.probabilities
+            {'m': {'a': 0.25, 'b': 0.75}}
+        """
+        columns = zip(self.parameter_names, self.theta.T, self.parameter_levels, strict=True)
+        return {name: w.sum_by_label(column, level, self.log_weights) for name, column, level in columns if level}
 
     @property
     def mean_se(self) -> Array:
@@ -141,7 +157,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         h^2, h = (4 / (ess (p + 2)))^(1 / (p + 4)) (Silverman's rule with the effective size).
         """
         self._check_observation(x_o)
-        box = BoxTransform(self.low, self.high)
+        box = BoxTransform(self.low, self.high, self.levels)
         return estimate_log_density(
             as_rows(theta, dim=box.dim, names=self.names), self.theta, self.log_weights, box, self.ess
         )
@@ -150,6 +166,11 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     def parameter_bounds(self) -> tuple[Array, Array]:
         """Ends (p,) of the parameters' support."""
         return self.low, self.high
+
+    @property
+    def parameter_levels(self) -> Levels:
+        """What values each parameter takes."""
+        return self.levels or (None,) * self.theta.shape[1]
 
     def _sum_by_run(self, values: Array) -> Array:
         _, run = np.unique(self.index, return_inverse=True)
@@ -175,13 +196,19 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon, "x_names": list(self.x_names)}
+        recipe |= archive.describe_levels(self.levels)
         return recipe, {k: getattr(self, k) for k in ("theta", "log_weights", "x_o", "low", "high", "index")}
 
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, supplied: Supplied) -> WeightedPosterior:
         """Rebuild the posterior from what `to_parts` returned."""
         x_names = tuple(map(str, recipe.get("x_names", ())))
-        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, **arrays)
+        levels = archive.read_levels(recipe, arrays["theta"].shape[1])
+        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, levels=levels, **arrays)
+
+
+def _list_shares(shares: dict[str, float]) -> str:
+    return ", ".join(f"{label} {share:.1%}" for label, share in shares.items())
 
 
 def _shorten(values: Array) -> str:

@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.discrete_plots import label_axis
 from thrifty.plots.drawn import pick_check
 from thrifty.plots.style import COLOURS, GREY, LIGHT
 from thrifty.priors import as_prior
-from thrifty.types import Array, Cost
+from thrifty.types import Array, Cost, find_discrete, levels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,16 +79,26 @@ def cost_surface(
     measured = None if seconds is None else np.asarray(seconds, dtype=np.float64)
     if points is not None and measured is not None and len(points) != len(measured):
         raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
+    discrete = find_discrete(levels_of(known))
+    cost = _at_values(cost, discrete)
     if known.dim == 1:
         figure = _draw_curve(cost, (float(low[0]), float(high[0])), points, measured)
         style.set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
         return figure
     i, j = _find_movers(np.asarray(cost(draws)), draws)
-    figure = _draw_map(cost, draws, (i, j), points, measured)
+    figure = _draw_map(cost, draws, (i, j), points, measured, discrete=discrete)
     figure.axes[1].set_ylabel(f"cost per run [{unit}]", fontsize=9)
     rest = "" if len(names) == 2 else " (others at their median)"
     style.set_labels(figure.axes[0], names[i], names[j], f"Predicted cost{rest}")
+    for axis, column in ((figure.axes[0].xaxis, i), (figure.axes[0].yaxis, j)):
+        if (level := levels_of(known)[column]) is not None:
+            label_axis(axis, level, np.unique(draws[:, column]))
     return figure
+
+
+def _at_values(cost: Cost, discrete: npt.NDArray[np.bool_]) -> Cost:
+    """Return the cost at the nearest possible parameters: whole numbers in the discrete columns."""
+    return lambda theta: cost(np.where(discrete, np.round(theta), theta)) if discrete.any() else cost(theta)
 
 
 def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
@@ -112,19 +123,28 @@ def _find_movers(costs: Array, draws: Array) -> tuple[int, int]:
 
 
 def _draw_map(
-    cost: Cost, draws: Array, columns: tuple[int, int], points: Array | None, measured: Array | None
+    cost: Cost,
+    draws: Array,
+    columns: tuple[int, int],
+    points: Array | None,
+    measured: Array | None,
+    *,
+    discrete: npt.NDArray[np.bool_],
 ) -> Figure:
     from matplotlib.colors import LogNorm
 
     i, j = columns
-    ends = [np.quantile(draws[:, c], [0.005, 0.995]) for c in columns]
+    cells = [0.499 if discrete[c] else 0.0 for c in columns]  # a cell around each whole number
+    shares = np.array([0.005, 0.995])
+    ends = [np.quantile(draws[:, c], shares) + np.array([-w, w]) for c, w in zip(columns, cells, strict=True)]
     axes_grid = [np.linspace(end[0], end[1], 120) for end in ends]
     table = np.tile(np.median(draws, axis=0), (120 * 120, 1))
     mesh = np.meshgrid(*axes_grid)
     table[:, i], table[:, j] = mesh[0].ravel(), mesh[1].ravel()
     surface = np.asarray(cost(table)).reshape(120, 120)
     shown = surface if measured is None else np.concatenate([surface.ravel(), measured])
-    norm = LogNorm(float(shown.min()), float(max(shown.max(), 1.01 * shown.min())))
+    low, high = float(shown.min()), float(max(shown.max(), 1.01 * shown.min()))
+    norm = LogNorm(low, high)
     figure, axes = style.make_figure(5.2, 4.2)
     ax = axes[0, 0]
     image = ax.pcolormesh(*axes_grid, surface, norm=norm, cmap="viridis", shading="auto", rasterized=True)
@@ -138,7 +158,7 @@ def _draw_map(
     style.limit_ticks(ax, most=5)
     bar = figure.colorbar(image, ax=ax)
     bar.ax.tick_params(labelsize=8)
-    style.set_plain_ticks(bar.ax.yaxis, norm.vmax / norm.vmin)
+    style.set_plain_ticks(bar.ax.yaxis, high / low)
     return figure
 
 
@@ -158,6 +178,8 @@ def cost_residuals(check: CostComparison) -> Figure:
     ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     ax.set_xscale("log")
     ax.set_yscale("log")
+    for axis in (ax.xaxis, ax.yaxis):
+        style.set_plain_ticks(axis, ends[1] / ends[0])
     style.set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
@@ -202,16 +224,28 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
         ax.bar(i, amount, bottom=end - amount, color=colour, width=0.62)
         ax.plot([i - 0.31, i + 1.31], [end, end], color=LIGHT, lw=1, zorder=0)
         top = max(end, end - amount)
-        text = f"{amount:,.3g}" if i == 0 else f"{amount:+,.3g}"
+        text = _format_amount(amount) if i == 0 or amount < 0 else f"+{_format_amount(amount)}"
         ax.annotate(text, (i, top), (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.bar(len(amounts), ends[-1], color=COLOURS[0], width=0.62)
     place = (len(amounts), ends[-1])
-    ax.annotate(f"{ends[-1]:,.3g}", place, (0, 3), textcoords="offset points", ha="center", fontsize=8)
+    ax.annotate(_format_amount(float(ends[-1])), place, (0, 3), textcoords="offset points", ha="center", fontsize=8)
     ax.set_xticks(range(len(amounts) + 1), [*(s.replace(" ", "\n", 1) for s in steps), "total"])
     ax.axhline(0, color="black", lw=0.8)
     ax.set_ylim(min(0.0, 1.12 * float(ends.min())), 1.12 * float(np.maximum(ends, ends - amounts).max()))
+    style.shorten_ticks(ax.yaxis, 6)
     style.set_labels(ax, "", f"cost [{unit}]", title)
     return figure
+
+
+def _format_amount(amount: float) -> str:
+    """Write an amount with three figures, without powers of ten below a thousand million.
+
+    Example:
+        >>> _format_amount(13_312_345.0), _format_amount(-6.163), _format_amount(3e12)
+        ('13,300,000', '-6.16', '3e+12')
+    """
+    rounded = float(f"{amount:.3g}")
+    return f"{rounded:,.0f}" if 1000 <= abs(rounded) < 1e9 else f"{rounded:g}"
 
 
 def failures(failure_map: FinishProbability, *names: str) -> Figure:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample
 from thrifty.plots import style
-from thrifty.types import Prior
+from thrifty.types import Levels, Prior, levels_of
 
 DRAWS = 4000  # of a posterior: the 90 % region is then right to a few percent
 TAKES = "an array (n, p), Simulations, a posterior with x_o, or a Study"
@@ -33,12 +33,14 @@ class Drawn:
         names: Of the parameters, or empty.
         prior: The prior that a posterior holds, or None.
         bounds: Lower and upper ends (p,) of each parameter, infinite where none is known.
+        levels: What values each parameter takes; empty where all are numbers, or nothing is known.
     """
 
     sample: Sample
     names: tuple[str, ...] = ()
     prior: Prior | None = None
     bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None = None
+    levels: Levels = ()
 
 
 def read_drawn(
@@ -59,7 +61,7 @@ def read_drawn(
     if points is None:
         points = _as_numbers(given, name)
     sample = style.as_sample(points, log_weights if log_weights is not None else weights, name)
-    return Drawn(sample, names, own, _find_bounds(given, own))
+    return Drawn(sample, names, own, _find_bounds(given, own), _find_levels(given, own))
 
 
 def pick_check(given: Any, name: str, needed: str, maker: str) -> Any:
@@ -121,6 +123,13 @@ def _find_prior(given: Any) -> Prior | None:
         if prior is not None and hasattr(prior, "sample"):
             return prior
     return None
+
+
+def _find_levels(given: Any, prior: Prior | None) -> Levels:
+    for holder in (given, getattr(given, "posterior", None)):
+        if (levels := getattr(holder, "parameter_levels", None)) is not None:
+            return levels
+    return () if prior is None else levels_of(prior)
 
 
 def _find_bounds(given: Any, prior: Prior | None) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:

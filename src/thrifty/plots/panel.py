@@ -14,7 +14,9 @@ from thrifty.metrics.samples import Sample
 from thrifty.plots import style
 from thrifty.plots.drawn import Drawn, read_drawn
 from thrifty.priors import as_prior
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Levels, Prior, levels_of
+
+FEW_VALUES = 12  # of a discrete parameter: all are shown
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Panel:
     truth: Array | None
     bounds: list[tuple[float, float]]
     ends: list[tuple[float, float]]
+    levels: Levels = ()
 
     @classmethod
     def of(
@@ -40,7 +43,13 @@ class Panel:
         mark = _read_truth(truth, dim, named)
         bounds = [_bounds_of(prior, next(iter(sets.values())), i) for i in range(dim)]
         ends = [_find_ends(list(samples.values()), i, bounds[i], mark) for i in range(dim)]
-        return cls(samples, named, prior, mark, bounds, ends)
+        first = next(iter(sets.values()))
+        levels = levels_of(prior) if prior is not None else first.levels or (None,) * dim
+        for i, level in enumerate(levels):
+            if level is not None:  # a bar, or a cell, around each value
+                bounds[i] = bounds[i][0] - 0.5, bounds[i][1] + 0.5
+                ends[i] = _find_cells(list(samples.values()), i, bounds[i])
+        return cls(samples, named, prior, mark, bounds, ends, levels)
 
     @property
     def dim(self) -> int:
@@ -51,7 +60,9 @@ class Panel:
 def _merge_ties(sample: Sample) -> Sample:
     """Merge equal rows: draws of ABC repeat its accepted runs, and a density must not take them for new ones."""
     points, place = np.unique(sample.points, axis=0, return_inverse=True)
-    return Sample(points, np.bincount(place.ravel(), weights=sample.weights, minlength=len(points)))
+    weights = np.zeros(len(points))
+    np.add.at(weights, place.ravel(), sample.weights)
+    return Sample(points, weights)
 
 
 def choose_prior(given: Any, drawn: Drawn) -> Prior | None:
@@ -118,6 +129,14 @@ def _read_truth(truth: Any, dim: int, names: tuple[str, ...]) -> Array | None:
     if len(values) != dim or not np.isfinite(values).all():
         raise DataError(f"truth must be {dim} finite numbers, got {values.tolist()}", code="bad-array")
     return values
+
+
+def _find_cells(samples: Sequence[Sample], i: int, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Find the range of a discrete parameter: all of its values where there are few, else those drawn."""
+    if bounds[1] - bounds[0] <= FEW_VALUES:
+        return bounds
+    low, high = style.find_range(samples, i)
+    return max(np.floor(low) - 0.5, bounds[0]), min(np.ceil(high) + 0.5, bounds[1])
 
 
 def _find_ends(

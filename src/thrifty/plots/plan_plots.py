@@ -10,9 +10,10 @@ import numpy as np
 
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.discrete_plots import label_axis, make_steps, sum_shares
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.proposals.draws import Proposal
-from thrifty.types import Array
+from thrifty.types import Array, levels_of
 from thrifty.weights import ess, normalise, pareto_k
 
 if TYPE_CHECKING:
@@ -133,19 +134,27 @@ def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
         bounds = float(low[i]), float(high[i])
         ends = style.find_range([proposed, prior], i)
         grid = np.linspace(max(ends[0], bounds[0]), min(ends[1], bounds[1]), 300)
+        level = levels_of(q.prior)[i]
+        if level is not None:
+            grid = np.arange(np.ceil(grid[0]), np.floor(grid[-1]) + 1)
         curves = [
             ("prior", prior, {"color": GREY, "lw": 3.5, "alpha": 0.55}),
             ("proposal", proposed, {"color": COLOURS[1], "lw": 1.8}),
             ("proposal, weighted", restored, {"color": COLOURS[0], "lw": 1.4, "ls": (0, (5, 2))}),
         ]
         for label, s, look in curves:
-            ax.plot(
-                grid, style.estimate_density(s.points[:, i], s.weights, grid, bounds, smooth=1.5), label=label, **look
-            )
+            if level is None:
+                curve = style.estimate_density(s.points[:, i], s.weights, grid, bounds, smooth=1.5)
+                ax.plot(grid, curve, label=label, **look)
+            else:  # a step over each value
+                ax.step(*make_steps(grid, sum_shares(s.points[:, i], s.weights, grid)), label=label, **look)
         ax.set_ylim(0, 1.08 * max(float(np.max(line.get_ydata())) for line in ax.lines))
-        ax.set_xlim(grid[0], grid[-1])
         ax.set_yticks([])
-        style.shorten_ticks(ax.xaxis, 5)
+        if level is None:
+            ax.set_xlim(grid[0], grid[-1])
+            style.shorten_ticks(ax.xaxis, 5)
+        else:
+            label_axis(ax.xaxis, level, grid)
         style.set_labels(ax, names[i], "density" if i % columns == 0 else "")
     style.add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from thrifty.metrics.samples import Sample
 from thrifty.plots import style
+from thrifty.plots.discrete_plots import draw_bars, label_values, spread_values
 from thrifty.plots.panel import Panel, choose_prior, read_sets
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.priors import as_prior
@@ -98,6 +99,7 @@ def marginals(
             ax.axvline(float(panel.truth[i]), color="black", lw=1, ls=(0, (4, 2)), label="truth")
         ax.set_xlim(*panel.ends[i])
         style.limit_ticks(ax, most=5)
+        label_values(ax.xaxis, panel, i)
         style.set_labels(ax, panel.names[i], "density" if i % columns == 0 else "")
     style.add_figure_legend(figure, axes[0][0].get_legend_handles_labels()[0])
     return figure
@@ -116,6 +118,9 @@ def _draw_panel(ax: Axes, panel: Panel, columns: tuple[int, int]) -> None:
         _mark_truth(ax, panel.truth, j, None if i == j else i)
     ax.set_xlim(*panel.ends[j])
     style.limit_ticks(ax)
+    label_values(ax.xaxis, panel, j)
+    if i != j:
+        label_values(ax.yaxis, panel, i)
     style.set_labels(ax, panel.names[j] if i == panel.dim - 1 else "", panel.names[i] if j == 0 and i > 0 else "")
     if i < panel.dim - 1:
         ax.set_xticklabels([])
@@ -125,6 +130,9 @@ def _draw_panel(ax: Axes, panel: Panel, columns: tuple[int, int]) -> None:
 
 def _draw_marginal(ax: Axes, panel: Panel, i: int, *, fill: bool) -> None:
     """Draw the densities of one parameter; with `fill`, the area under the first."""
+    if panel.levels[i] is not None:
+        draw_bars(ax, panel, i, fill=fill)
+        return
     grid, tallest = np.linspace(*panel.ends[i], 300), 0.0
     if panel.prior is not None:
         _draw_prior(ax, panel.prior, i, panel.ends[i])
@@ -152,7 +160,7 @@ def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], l
     """Draw regions of highest density from a smoothed weighted histogram: filled, or as lines of a colour."""
     from scipy.ndimage import gaussian_filter
 
-    x, y = (s.points[:, c] for c in columns)
+    x, y = (spread_values(s.points[:, c], panel.levels[c], c) for c in columns)
     ends = [panel.ends[c] for c in columns]
     counts, x_edges, y_edges = np.histogram2d(x, y, bins=90, range=ends, weights=s.weights)
     effective = 1 / np.sum(s.weights**2)

@@ -35,11 +35,11 @@ def _format_short(value: float, digits: int) -> str:
 
 
 def break_name(name: str, most: int) -> str:
-    """Break a name into lines of at most `most` characters, after an underscore, a hyphen or a space.
+    r"""Break a name into lines of at most `most` characters, after an underscore, a hyphen or a space.
 
     Example:
         >>> break_name("infection_rate_of_the_second_strain", 16), break_name("beta", 16), break_name("x" * 20, 8)
-        ('infection_rate_\\nof_the_second_\\nstrain', 'beta', 'xxxxxxx…')
+        ('infection_rate_\nof_the_second_\nstrain', 'beta', 'xxxxxxx…')
     """
     if len(name) <= most:
         return name

@@ -2,16 +2,21 @@
 
 A prior is anything with `sample(n, rng) -> (n, p)`, `log_prob(theta) -> (n,)`, `names`, `dim` and
 `bounds` (see `thrifty.types.Prior`). Uniform, Normal and LogUniform are vectorised over parameters;
-Independent joins scipy's frozen distributions; `as_prior` wraps scipy, torch and sbi objects without
+Integers and Categorical take whole numbers and categories; Independent joins any of them and scipy's frozen
+distributions, by name; `as_prior` wraps scipy, torch and sbi objects without
 importing torch.
 """
 
 from thrifty.priors.adapters import as_prior
 from thrifty.priors.check_prior import check_draws, check_prior, is_same_prior
-from thrifty.priors.families import Independent, LogUniform, Normal, Uniform
+from thrifty.priors.discrete import Categorical, Integers
+from thrifty.priors.families import LogUniform, Normal, Uniform
+from thrifty.priors.independent import Independent
 
 __all__ = [
+    "Categorical",
     "Independent",
+    "Integers",
     "LogUniform",
     "Normal",
     "Uniform",

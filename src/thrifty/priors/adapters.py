@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.priors.families import Independent, Named, as_parameter_names
+from thrifty.priors.families import Named, as_parameter_names
+from thrifty.priors.independent import Independent
 from thrifty.types import Array, Prior, as_rows
 
 
@@ -144,7 +145,7 @@ def _from_scipy(obj: Any, names: Sequence[str] | None) -> Prior:
             fix="give its settings, e.g. scipy.stats.norm(0, 1)",
         )
     if not (hasattr(obj, "logpdf") or hasattr(obj, "support")):
-        raise PriorError(f"{type(obj).__name__} has no density; thrifty's priors have densities", code="bad-prior")
+        raise PriorError(f"{type(obj).__name__} has no density and no support", code="bad-prior")
     if not hasattr(obj, "support"):  # multivariate
         dim = int(np.size(obj.rvs(size=1, random_state=0)))
         joint = _ScipyJoint(obj, as_parameter_names(names, dim))
@@ -180,7 +181,11 @@ def _from_torch(obj: Any, names: Sequence[str] | None) -> Prior:
             fix="give the prior sample(n, rng) -> (n, p), log_prob(theta) -> (n,), names and dim",
         )
     if getattr(getattr(obj, "support", None), "is_discrete", False):
-        raise PriorError(f"{type(obj).__name__} is discrete; thrifty's priors have densities", code="bad-prior")
+        raise PriorError(
+            f"{type(obj).__name__} is a discrete distribution of torch",
+            code="bad-prior",
+            fix="th.Integers, th.Categorical or one of scipy.stats, in th.Independent",
+        )
     dim = 1 if draw.ndim == 1 else int(draw.shape[-1])
     return _TorchPrior(obj, as_parameter_names(names, dim), _read_torch_bounds(obj, dim))
 

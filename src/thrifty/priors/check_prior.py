@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import PriorError
-from thrifty.priors.families import LogUniform, Normal, Uniform
-from thrifty.types import Array, Prior
+from thrifty.priors.independent import OWN
+from thrifty.types import Array, Prior, find_discrete, levels_of
 
 
 def is_same_prior(a: Any, b: Any) -> bool:
     """Say whether two priors are one object, or of one kind with equal numbers."""
     if a is b:
         return True
-    if type(a) is not type(b) or not isinstance(a, Uniform | LogUniform | Normal):
+    if type(a) is not type(b) or not isinstance(a, OWN):
         return False
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
 
@@ -62,7 +62,7 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
     """Draw n parameters and make sure that sampler, density, names and bounds describe one prior.
 
     Shape is tested over boxes round a few draws: the share of other draws in a box must be the integral of the density
-    over it, within six standard errors of both.
+    over it, within six standard errors of both. Of a discrete parameter a box holds one value.
 
     Raises:
         PriorError: bad-prior, wrong shape, sampler and density disagree, or a parameter never varies.
@@ -77,15 +77,16 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
                 fix="make it a fixed argument of the simulator",
             )
     chosen, others = theta[: n // 2], theta[n // 2 :]
+    free = ~find_discrete(levels_of(prior))
     spread = np.subtract(*np.quantile(chosen, [0.75, 0.25], axis=0))
     spread = np.where(spread > 0, spread, np.ptp(chosen, axis=0))
     for centre in chosen[:8]:
-        distance = np.abs((chosen - centre) / spread).max(1)
-        half = np.quantile(distance, 0.2) * spread  # a fifth of the draws
+        distance = np.abs((chosen - centre) / spread)[:, free].max(1, initial=0.0)
+        half = np.where(free, np.quantile(distance, 0.2) * spread, 0.0)  # a fifth of the draws
         low, high = np.maximum(centre - half, prior.bounds[0]), np.minimum(centre + half, prior.bounds[1])
         drawn = ((others >= low) & (others <= high)).all(1).mean()
         points = low + (high - low) * rng.random((4000, prior.dim))
-        density = np.exp(np.asarray(prior.log_prob(points)) + np.log(high - low).sum())
+        density = np.exp(np.asarray(prior.log_prob(points)) + np.log((high - low)[free]).sum())
         error = np.hypot(np.sqrt(0.16 / len(others)), density.std() / np.sqrt(len(points)))
         if not abs(density.mean() - drawn) < 6 * error:
             raise PriorError(

@@ -1,11 +1,10 @@
-"""thrifty's own priors: independent uniform, log-uniform, normal, or scipy's frozen distributions by name."""
+"""thrifty's own priors over numbers: independent uniform, log-uniform and normal parameters."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -83,7 +82,7 @@ class Named:
 
 
 @dataclass(frozen=True, eq=False)
-class _Box(Named):
+class Box(Named):
     """Parameters between `low` and `high`."""
 
     low: Array
@@ -105,7 +104,7 @@ class _Box(Named):
 
 
 @dataclass(frozen=True, eq=False)
-class Uniform(_Box):
+class Uniform(Box):
     """Independent uniform parameters on [low, high].
 
     Example:
@@ -128,7 +127,7 @@ class Uniform(_Box):
 
 
 @dataclass(frozen=True, eq=False)
-class LogUniform(_Box):
+class LogUniform(Box):
     """Independent parameters whose logarithm is uniform on [log low, log high].
 
     Example:
@@ -183,63 +182,3 @@ class Normal(Named):
         """Sum of normal log densities."""
         z = (as_rows(theta, dim=self.dim, names=self.names) - self.mean) / self.sd
         return -0.5 * (z**2).sum(1) - np.log(self.sd).sum() - 0.5 * self.dim * _LOG_2PI
-
-
-@dataclass(frozen=True, eq=False)
-class Independent(Named):
-    """Independent parameters, each with its own scipy frozen distribution.
-
-    Example:
-        >>> from scipy import stats
-        >>> prior = Independent({"rate": stats.gamma(2.0), "shift": stats.norm(0, 3)})
-        >>> prior.names, prior.bounds[0].tolist()
-        (('rate', 'shift'), [0.0, -inf])
-    """
-
-    marginals: Mapping[str, Any]
-    names: tuple[str, ...] = field(init=False, default=())
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.marginals, Mapping) or not self.marginals:
-            raise PriorError(
-                f"expected a dict of name -> scipy frozen distribution, got {self.marginals!r}", code="bad-prior"
-            )
-        names = as_parameter_names(list(self.marginals), len(self.marginals))
-        for name, marginal in self.marginals.items():
-            if not (hasattr(marginal, "rvs") and hasattr(marginal, "support")):
-                raise PriorError(
-                    f"prior {name!r}: {marginal!r} has no sample method (rvs)",
-                    code="bad-prior",
-                    why="thrifty needs to draw from it",
-                    fix=f'use a frozen scipy distribution, e.g. {{"{name}": scipy.stats.norm(0, 1)}}',
-                )
-            if not hasattr(marginal, "logpdf"):
-                raise PriorError(
-                    f"prior {name!r}: {marginal!r} is discrete; thrifty's priors have densities", code="bad-prior"
-                )
-            low, high = marginal.support()
-            if np.isnan(low) or np.isnan(high):
-                raise PriorError(
-                    f"prior {name!r}: scipy rejects these settings (support {low} to {high})",
-                    code="bad-prior",
-                    fix="check scale > 0 and the shape parameters",
-                )
-        set_fields(self, names=names, marginals=dict(self.marginals))
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        """The support of each distribution."""
-        ends = np.array([self.marginals[name].support() for name in self.names], dtype=np.float64)
-        return ends[:, 0], ends[:, 1]
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Draw (n, p)."""
-        rng = np.random.default_rng(rng)
-        return np.column_stack([self.marginals[name].rvs(size=n, random_state=rng) for name in self.names])
-
-    def log_prob(self, theta: npt.ArrayLike) -> Array:
-        """Sum of the marginal log densities."""
-        theta = as_rows(theta, dim=self.dim, names=self.names)
-        return sum(
-            (self.marginals[name].logpdf(theta[:, i]) for i, name in enumerate(self.names)), np.zeros(len(theta))
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,11 +20,15 @@ from thrifty.proposals.reference import (
     check_callable,
     cost_to_dict,
     draw_enough_reference_costs,
+    draw_reference_costs,
     estimate_normaliser,
     evaluate_cost,
     log_mean_exp,
 )
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, set_fields
+
+if TYPE_CHECKING:
+    from thrifty.costs.finish import FinishModel
 
 CANDIDATES_PER_STREAM = 65_536  # amortises the set-up of a random stream, and half a megabyte stays in cache
 MIN_ESS_FRACTION = 0.02  # effective share of draws below which they are hardly worth drawing
@@ -38,7 +42,18 @@ class Penalised:
     cost: Cost
     penalty: Penalty
     log_b: float | None = None
+    finish: FinishModel | None = None
     _costs: Array | None
+    _runs: Array | None = None
+
+    @cached_property
+    def _price(self) -> Cost:
+        """What is penalised: the cost of a run, or of a valid run where P(finish | theta) is known."""
+        if self.finish is None:
+            return self.cost
+        from thrifty.costs import ValidCost  # scipy: not at import
+
+        return ValidCost(self.cost, self.finish)
 
     @cached_property
     def log_normaliser(self) -> float:
@@ -57,8 +72,37 @@ class Penalised:
     @cached_property
     def _reference(self) -> Array:
         return (
-            draw_enough_reference_costs(self.prior, self.cost, [self.penalty]) if self._costs is None else self._costs
+            draw_enough_reference_costs(self.prior, self._price, [self.penalty]) if self._costs is None else self._costs
         )
+
+    @cached_property
+    def _run_costs(self) -> Array:
+        """Cost of a run at the reference draws, finished or not."""
+        if self.finish is None:
+            return self._reference
+        return draw_reference_costs(self.prior, self.cost, n=len(self._reference)) if self._runs is None else self._runs
+
+    @cached_property
+    def finish_share(self) -> float:
+        """Prior mass that finishes, as far as is known: E[P]; 1 where failures are not modelled."""
+        return 1.0 if self.finish is None else float(np.mean(self._run_costs / self._reference))
+
+    @cached_property
+    def valid_share(self) -> float:
+        """Share of the draws that finish, E[P/g] / E[1/g]; 1 where failures are not modelled."""
+        if self.finish is None:
+            return 1.0
+        log_p = np.log(self._run_costs / self._reference)
+        return float(np.exp(log_mean_exp(log_p - self._log_g) - log_mean_exp(-self._log_g)))
+
+    @cached_property
+    def valid_ess_fraction(self) -> float:
+        """Effective valid draws per draw, E[P]^2 / (E[P g] E[1/g]); `ess_fraction` where failures are not modelled."""
+        if self.finish is None:
+            return self.ess_fraction
+        log_p = np.log(self._run_costs / self._reference)
+        total = 2 * log_mean_exp(log_p) - log_mean_exp(log_p + self._log_g) - log_mean_exp(-self._log_g)
+        return float(np.exp(total))
 
     @cached_property
     def _log_g_min(self) -> float:
@@ -78,7 +122,7 @@ class Penalised:
     @cached_property
     def gain(self) -> float:
         """CG = E[c] E[1/g] / E[c/g]: cost per draw of the prior over that of the proposal."""
-        log_c = np.log(self._reference)
+        log_c = np.log(self._run_costs)
         return float(np.exp(log_mean_exp(log_c) + log_mean_exp(-self._log_g) - log_mean_exp(log_c - self._log_g)))
 
     @cached_property
@@ -89,13 +133,13 @@ class Penalised:
     @cached_property
     def expected_cost(self) -> float:
         """Expected cost of one draw, E[c/g] / E[1/g]."""
-        log_c = np.log(self._reference)
+        log_c = np.log(self._run_costs)
         return float(np.exp(log_mean_exp(log_c - self._log_g) - log_mean_exp(-self._log_g)))
 
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Return log g(cost(theta)) (n,): log prior over proposal, up to the constant log B."""
         theta = as_rows(theta, dim=self.prior.dim)
-        return self.penalty.log(evaluate_cost(self.cost, theta))
+        return self.penalty.log(evaluate_cost(self._price, theta))
 
     def log_ratio(self, theta: npt.ArrayLike) -> Array:
         """Return log proposal over prior density (n,), normalised through the estimated B."""
@@ -131,7 +175,7 @@ class Penalised:
         while found < n:
             stream = np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=(block,)))
             theta = np.asarray(self.prior.sample(CANDIDATES_PER_STREAM, stream), dtype=np.float64)
-            costs, u = evaluate_cost(self.cost, theta), stream.random(CANDIDATES_PER_STREAM)
+            costs, u = evaluate_cost(self._price, theta), stream.random(CANDIDATES_PER_STREAM)
             maybe = np.flatnonzero((costs <= pivot) | (u <= most))
             log_g = self.penalty.log(costs[maybe])
             excess = log_g - self._log_g_min
@@ -196,6 +240,7 @@ class Penalised:
             "cost": cost_to_dict(self.cost, fix),
             "penalty": penalty_to_dict(self.penalty),
             "log_normaliser": self.log_normaliser,
+            **({} if self.finish is None else {"finish": self.finish.to_dict()}),
         }
 
 
@@ -208,6 +253,7 @@ class CostAware(Penalised):
         cost: Any callable (n, p) -> (n,), known or fitted, positive and finite.
         penalty: g; a number k means z^k.
         log_b: log B where it is known already; estimated from prior draws otherwise.
+        finish: P(finish | theta), frozen: g then acts on the cost of a valid run, c/P. The weights stay exact.
 
     A new proposal draws from the prior once, to check its cost and its penalty and to find the floor. A proposal
     rebuilt from its numbers (log B and floor known) draws nothing until a property needs it.
@@ -225,7 +271,9 @@ class CostAware(Penalised):
     cost: Cost
     penalty: Penalty = field(default_factory=lambda: Power(0.5))
     log_b: float | None = None
+    finish: FinishModel | None = None
     _costs: Array | None = field(default=None, repr=False)
+    _runs: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         penalty = as_penalty(self.penalty)

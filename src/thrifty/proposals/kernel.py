@@ -12,6 +12,10 @@ With S the particles' covariance the mixture has twice their covariance: for a G
 the shape of prior · sqrt(near-hit chance), which together with g = √c is the cost-optimal proposal (theory of
 section 3.1 with the chance of acceptance as integrand). With S the mean covariance of neighbouring particles
 (`measure_local_covariance`) separate peaks stay separate.
+
+Discrete parameters move by themselves, each by a pmf of its own: a whole number to the one nearest to a normal draw,
+P(k | k_j) = Phi((k - k_j + 1/2)/s) - Phi((k - k_j - 1/2)/s); a category of C stays with probability 1 - r and is drawn
+anew otherwise, P(k | k_j) = (1 - r) 1[k = k_j] + r/C. K is the sum over j of W_j times all of them.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ from thrifty.penalties import penalty_to_dict
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import cost_to_dict, evaluate_cost
-from thrifty.types import Array, Cost, Penalty, Prior, as_rows, freeze
+from thrifty.types import Array, Cost, Penalty, Prior, as_rows, find_discrete, freeze, levels_of
 from thrifty.weights import covariance, normalise, resample_indices
 
 ROWS_AT_ONCE = 1_024  # rows of a density evaluated at once: the table of kernels stays in the cache
@@ -37,6 +41,8 @@ REFERENCE_DRAWS = 2**15  # free draws behind floor and normaliser: relative erro
 _REFERENCE_STREAM = 20_250_504  # the same in every process: weights never depend on a seed
 MAX_CENTRES = 500  # particles of the mixture; more cost time and change nothing
 MIN_ACCEPTANCE = 1e-5  # acceptance below which drawing would take longer than simulating
+CATEGORY_MOVES = 0.2  # r: one draw in five changes its category, so that each is tried in every generation
+MIN_WHOLE_STEP = 0.5  # least s of a whole number: one draw in three then moves off it
 NEIGHBOUR_SHARE = 0.1  # of the particles: enough to measure a covariance, few enough to lie on one peak
 
 
@@ -77,6 +83,13 @@ class KernelProposal:
     def __post_init__(self) -> None:
         for label in ("centres", "log_weights", "kernel"):
             object.__setattr__(self, label, freeze(getattr(self, label)))
+        discrete = self._discrete
+        if discrete.any():  # they move by themselves
+            kernel = np.array(self.kernel)
+            kernel[discrete] = kernel[:, discrete] = 0.0
+            steps = np.maximum(np.diag(self.kernel)[discrete], MIN_WHOLE_STEP**2)
+            kernel[discrete, discrete] = steps
+            object.__setattr__(self, "kernel", freeze(kernel))
 
     @classmethod
     def around(
@@ -91,14 +104,42 @@ class KernelProposal:
             log_weights = np.zeros(MAX_CENTRES)
         return cls(prior, theta, log_weights, kernel, penalty, cost)
 
+    @property
+    def _discrete(self) -> npt.NDArray[np.bool_]:
+        return find_discrete(levels_of(self.prior))
+
     @cached_property
     def _root(self) -> Array:
         return np.asarray(np.linalg.cholesky(self.kernel), dtype=np.float64)
+
+    def _round(self, theta: Array, centres: Array, rng: np.random.Generator) -> None:
+        """Move the discrete parameters of theta (n, p) to their values, in place; they were moved from the centres."""
+        for column, level in enumerate(levels_of(self.prior)):
+            if level == ():
+                theta[:, column] = np.round(theta[:, column])
+            elif level:
+                moves = rng.random(len(theta)) < CATEGORY_MOVES
+                anew = rng.integers(len(level), size=len(theta))
+                theta[:, column] = np.where(moves, anew, centres[:, column])
+
+    def _log_moves(self, theta: Array) -> Array:
+        """Return log P (n, J) that the discrete parameters of each centre move to those of theta (n, p)."""
+        total = np.zeros((len(theta), len(self.centres)))
+        for column, level in enumerate(levels_of(self.prior)):
+            if level is None:
+                continue
+            off = theta[:, column][:, None] - self.centres[:, column]
+            if level:
+                total += np.log((1 - CATEGORY_MOVES) * (off == 0) + CATEGORY_MOVES / len(level))
+            else:
+                total += _log_cell(off, float(np.sqrt(self.kernel[column, column])))
+        return total
 
     def draw_candidates(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p) from the mixture M, some of them perhaps outside the prior's support."""
         chosen = rng.choice(len(self.centres), n, p=normalise(self.log_weights))
         theta = self.centres[chosen] + rng.standard_normal((n, self.centres.shape[1])) @ self._root.T
+        self._round(theta, self.centres[chosen], rng)
         if self.prior_share > 0:
             plain = rng.random(n) < self.prior_share
             theta[plain] = self.prior.sample(int(plain.sum()), rng)
@@ -135,15 +176,18 @@ class KernelProposal:
 
     def log_kernel(self, theta: Array) -> Array:
         """Return log K (n,) at theta (n, p)."""
-        inverse = np.linalg.inv(self._root)
-        a, b = theta @ inverse.T, self.centres @ inverse.T
+        free = ~self._discrete
+        inverse = np.linalg.inv(self._root[np.ix_(free, free)])
+        a, b = theta[:, free] @ inverse.T, self.centres[:, free] @ inverse.T
         with np.errstate(divide="ignore"):
             log_weights = np.log(normalise(self.log_weights)) - 0.5 * np.square(b).sum(1)
-        constant = np.log(np.diag(inverse)).sum() - 0.5 * theta.shape[1] * np.log(2 * np.pi)
+        constant = np.log(np.diag(inverse)).sum() - 0.5 * len(inverse) * np.log(2 * np.pi)
         out = np.empty(len(theta))
         for i in range(0, len(theta), ROWS_AT_ONCE):
             part = slice(i, i + ROWS_AT_ONCE)
             terms = a[part] @ b.T + log_weights
+            if not free.all():
+                terms += self._log_moves(theta[part])
             top = terms.max(1)
             total = np.log(np.exp(terms - top[:, None]).sum(1))
             out[part] = top + total - 0.5 * np.square(a[part]).sum(1)
@@ -214,6 +258,15 @@ class KernelProposal:
             "cost": None if self.cost is None else cost_to_dict(self.cost, fix),
         }
         return described | ({"prior_share": self.prior_share} if self.prior_share else {})
+
+
+def _log_cell(off: Array, sd: float) -> Array:
+    """Return the log probability that a normal draw of this sd is nearest to the whole number `off` away."""
+    from scipy.special import log_ndtr
+
+    upper, lower = (0.5 - np.abs(off)) / sd, (-0.5 - np.abs(off)) / sd  # the left tail, where differences have digits
+    top = log_ndtr(upper)
+    return top + np.log1p(-np.exp(log_ndtr(lower) - top))
 
 
 def measure_local_covariance(theta: Array) -> Array:

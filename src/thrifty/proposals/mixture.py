@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from thrifty.proposals.cost_aware import CostAware, Penalised
 from thrifty.proposals.draws import Draws
 from thrifty.proposals.reference import as_count, draw_enough_reference_costs
 from thrifty.types import Array, Cost, Penalty, Prior, set_fields
+
+if TYPE_CHECKING:
+    from thrifty.costs.finish import FinishModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +36,7 @@ class Mixture(Penalised):
         powers: Exponents k_j, or penalties; 0 is the prior itself.
         shares: Share of the draws per component; equal when left out.
         scheme: "balance" or "paper".
+        finish: As in `CostAware`.
 
     Example:
         >>> q = Mixture(th.Uniform(1, 100), lambda t: t[:, 0], powers=(0, 1, 2))
@@ -45,6 +49,7 @@ class Mixture(Penalised):
     powers: tuple[float | Penalty, ...] = (0, 0.5, 1, 2)
     shares: tuple[float, ...] = ()
     scheme: Literal["balance", "paper"] = "balance"
+    finish: FinishModel | None = None
     components: tuple[CostAware, ...] = field(init=False, repr=False, compare=False)
     balanced: CostAware = field(init=False, repr=False, compare=False)
     penalty: Penalty = field(init=False, repr=False, compare=False)
@@ -63,11 +68,11 @@ class Mixture(Penalised):
         shares = tuple(float(s) for s in self.shares) or (1 / len(self.powers),) * len(self.powers)
         check_shares(shares, len(self.powers))
         penalties = [as_penalty(p) for p in self.powers]
-        costs = draw_enough_reference_costs(prior, self.cost, penalties)
-        components = tuple(CostAware(prior, self.cost, p, _costs=costs) for p in penalties)
+        costs = draw_enough_reference_costs(prior, self._price, penalties)
+        components = tuple(CostAware(prior, self.cost, p, finish=self.finish, _costs=costs) for p in penalties)
         log_b = tuple(c.log_normaliser for c in components)
         balance = Balance(tuple(c.penalty for c in components), shares, log_b)
-        balanced = CostAware(prior, self.cost, balance, _costs=costs)
+        balanced = CostAware(prior, self.cost, balance, finish=self.finish, _costs=costs)
         set_fields(self, prior=prior, powers=tuple(self.powers), shares=shares, components=components)
         set_fields(self, balanced=balanced, penalty=balanced.penalty, _costs=costs)
 

@@ -112,13 +112,14 @@ def _warn_if_normaliser_is_rough(proposal: Any) -> None:
 
 def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
     """Rebuild the proposal or pool that `to_dict` wrote, over the given prior; nothing is drawn."""
-    from thrifty.costs import cost_from_dict  # scipy: not at import
+    from thrifty.costs import FinishModel, cost_from_dict  # scipy: not at import
 
     prior = as_prior(prior)
     cost = None if data.get("cost") is None else cost_from_dict(data["cost"])
     match data.get("kind"):
         case "cost_aware" if cost is not None:
-            return CostAware(prior, cost, penalty_from_dict(data["penalty"]), data["log_normaliser"])
+            finish = FinishModel.from_dict(data["finish"]) if data.get("finish") else None
+            return CostAware(prior, cost, penalty_from_dict(data["penalty"]), data["log_normaliser"], finish)
         case "kernel":  # a folder opened without its prior still has its numbers
             own = prior if data["prior"]["kind"] == "given" else prior_from_dict(data["prior"])
             arrays = (data[label] for label in ("centres", "log_weights", "kernel"))

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.campaign import Campaign
-from thrifty.campaign.failures import FailureMap, FinishModel
+from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.kept_rounds import read_rounds
 from thrifty.campaign.opened import charge_costs
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.settings import CampaignSettings, StoredPrior
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of
-from thrifty.costs import FittedCost, cost_from_dict, fit_cost
+from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
 from thrifty.proposals import CostAware, weighting_from_dict
@@ -164,7 +164,8 @@ class Facts:
             20, PILOTS_PER_PARAMETER * len(self.names)
         ):
             return None
-        return fit_cost(self.table.theta[usable], self.cost[usable] / self.model_scale, unit=self.unit)
+        cost = self.cost[usable] / self.model_scale
+        return fit_cost(self.table.theta[usable], cost, unit=self.unit, prior=self.known_prior)
 
     @cached_property
     def proposal(self) -> CostAware | None:
@@ -204,14 +205,13 @@ class Facts:
 
     def _statistic_names(self) -> tuple[str, ...]:
         """Names of the statistics for figures, where the simulator gave some; else empty."""
-        names = as_labels(getattr(self.settings, "x_names", ()))
-        return names if len(names) * self.settings.m == int(np.prod(self.table.x.shape[1:])) else ()
+        return as_labels(self.settings.fit_x_names(self.table.x.shape[1:]))
 
     @cached_property
     def failure_map(self) -> FailureMap:
         """P(finish | theta) from the finished and failed runs, with names for figures."""
         theta, finished = self.table.theta[self.done], self.ok[self.done]
-        return FailureMap(theta, finished, FinishModel.fit(theta, finished), self.labels)
+        return FailureMap(theta, finished, FinishModel.fit(theta, finished, self.known_prior), self.labels)
 
 
 def gather(folder: Path) -> Facts:

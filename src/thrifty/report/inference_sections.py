@@ -14,7 +14,7 @@ from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
 from thrifty.inference.weighted_posterior import WeightedPosterior
-from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean
+from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean, format_duration
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
-PANEL_INCHES, PAGE_INCHES = 3.4, 9.4  # of the pair plot: a panel, and the width of the page
+PANEL_INCHES, PAGE_INCHES = 2.6, 9.4  # of the pair plot: a panel, and the width of the page
 MIN_PAIRS = 50  # fewer pairs say nothing about calibration
 
 
@@ -51,7 +51,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     lead = [
         f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
         f" {_format_values(last.x_o)}; {'made, runs included,' if facts.sequential else 'fitted'}"
-        f"{f' in {last.seconds:.1f} s' if last.seconds else ''} on {clean(last.created, 25)}."
+        f"{f' in {format_duration(last.seconds)}' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
@@ -131,6 +131,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
         return Section(lead, tables=tables, notes=["Ranks are not drawn: these draws hold for one observation only."])
     notes: list[str] = []
     runs = select_held_out(posterior, _with_labels(facts), None, notes).valid()
+    notes = [note for note in notes if note not in results[-1].notes]  # the table has those
     pairs = _count_affordable_pairs(posterior, runs, results[-1])
     if pairs < MIN_PAIRS:
         notes.append(

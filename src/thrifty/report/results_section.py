@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from thrifty import plots
-from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean
+from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean, format_duration
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
-from thrifty.runner.progress import format_amount
 from thrifty.types import Array
 from thrifty.weights import normalise, quantile
 
@@ -42,18 +41,13 @@ def results_section(facts: Facts, results: tuple[Result, ...]) -> Section:
 
 def _list_results(results: tuple[Result, ...], facts: Facts) -> Grid:
     rows = [
-        [clean(r.name, 60), clean(r.method, 40), _judge(r), _format_time(r.seconds),
+        [clean(r.name, 60), clean(r.method, 40), _judge(r), format_duration(r.seconds),
          f"{len(r.samples):,}", clean(r.created, 25)]
         for r in results
     ]  # fmt: skip
     took = "runs and inference took" if facts.sequential else "inference took"
     header = ["result", "method", "trust it?", took, "draws", "made"]
     return Grid(header, rows, "All results; the last is shown above", mark=len(results) - 1, words=3)
-
-
-def _format_time(seconds: float) -> str:
-    """Write how long an inference took; ABC only keeps the runs, and works when it is asked."""
-    return "unknown" if seconds <= 0 else "below 0.1 s" if seconds < 0.1 else format_amount(seconds, "s")
 
 
 def _judge(result: Result) -> str:

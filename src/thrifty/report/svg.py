@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 DPI = 110  # of rasterised parts: sharp on a screen, a tenth of a megabyte a figure
 PIXELS_PER_POINT = 1.6  # at most: letters of 8 points are then as large as the text of the page
-MAX_PHONE_INCHES = 5.2  # letters of a wider figure would be too small to read on a phone
+MAX_PHONE_INCHES = 6.0  # letters of a wider figure would be too small to read on a phone
 _REFERENCE = re.compile(r'(\bid="|xlink:href="#|\bhref="#|url\(#)')
 _SETTINGS: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "thrifty", "svg.image_inline": True}
 

@@ -9,6 +9,7 @@ runs in `schedule.py`.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,12 +20,12 @@ import numpy as np
 from thrifty.errors import SimulatorError
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
-from thrifty.runner.output_names import OutputNames
 from thrifty.runner.retries import Retries
 from thrifty.runner.schedule import Schedule
-from thrifty.runner.task import Engine, Job, Outcome, Report, Task
+from thrifty.runner.task import Engine, Job, Outcome, OutputNames, Report, Task
 from thrifty.runner.time_limits import TimeLimit
 
+_log = logging.getLogger(__name__)
 SEND_AHEAD_SECONDS = 0.25  # shorter bundles are sent before their worker is free; 2 ms of round trip are 1 % of them
 WAIT_SECONDS = 0.1  # between looks at signals and gates
 ADMIT_SECONDS = 0.5  # of work per slot admitted (and committed) at once: one sync per half second
@@ -238,6 +239,7 @@ class Loop:
         if self._retries.extend(outcome, task):
             self.spent += self.price(outcome)
             self.sink.discard(outcome)
+            _log.info("run %d is tried again after its time limit of %s s", outcome.index, task.limit)
             return None
         if outcome.status == "timeout" and self.limit is not None and self.limit.on_timeout == "stop":
             self.timed_out = outcome
@@ -249,6 +251,9 @@ class Loop:
         return outcome if outcome.limit == task.limit else replace(outcome, limit=task.limit)
 
     def _check_failures(self, outcomes: Sequence[Outcome]) -> None:
+        for outcome in outcomes:
+            if outcome.status != "ok":
+                _log.warning("run %d failed (%s): %s", outcome.index, outcome.status, _last_line(outcome.error))
         self._statuses.update(outcome.status for outcome in outcomes)
         self.first_error = self.first_error or next((o.error for o in outcomes if o.status != "ok"), "")
         total = self._statuses.total()
@@ -263,14 +268,19 @@ class Loop:
                 raise all_failed_error(self._free_failures, outcome.error, which="last")
 
 
+def _last_line(error: str) -> str:
+    """Return what is wrong in one line: our messages begin with it, others end so."""
+    lines = error.strip().splitlines() or ["no message"]
+    return lines[0] if lines[0].startswith("[") else lines[-1]
+
+
 def all_failed_error(statuses: Counter[str], first_error: str, *, which: str = "first") -> SimulatorError:
     """Make the error for the case that not one of the first runs (or of the last) gave numbers."""
     total = statuses.total()
     causes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
-    lines = first_error.strip().splitlines() or ["no message"]
-    last = lines[0] if lines[0].startswith("[") else lines[-1]  # our messages begin with what is wrong, others end so
     return SimulatorError(
-        f"{total} of the {which} {total} runs failed ({causes}); nothing more was started. {which.title()}: {last}",
+        f"{total} of the {which} {total} runs failed ({causes}); nothing more was started."
+        f" {which.title()}: {_last_line(first_error)}",
         code="simulator-failed",
         why="a simulator that always fails is broken, not unlucky",
         fix="try it in this process: simulator(theta, np.random.default_rng(0)), or engine=th.Inline()",

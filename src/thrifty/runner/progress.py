@@ -18,6 +18,7 @@ from typing import Any, Literal, TextIO
 import numpy as np
 
 from thrifty.errors import ConfigError
+from thrifty.progress_bar import NotebookBar, is_notebook
 from thrifty.runner.schedule import Schedule
 from thrifty.runner.snapshot import Z95, Saved, Totals
 
@@ -44,6 +45,7 @@ class Figures:
     saved: Saved | None
     by_cost: bool
     budget: float | None = None
+    left_cost: float = np.nan
 
     def format_head(self) -> str:
         """Say share, count, workers."""
@@ -54,10 +56,12 @@ class Figures:
         """Say what is spent and left, and what is saved where that is known."""
         spent = f"spent {format_amount(self.spent, self.unit)}"
         parts = [spent + (f" of {format_amount(self.budget, self.unit)}" if self.budget else "")]
+        if np.isfinite(self.left_cost) and self.share < 1:
+            parts.append(f"left {format_amount(self.left_cost, self.unit)}")  # in the unit of what is spent
         if np.isfinite(self.left) and self.share < 1:
             at = time.strftime("%H:%M", time.localtime(time.time() + self.left))
             interval = f"({format_amount(self.left_low, 's')}-{format_amount(self.left_high, 's')})"
-            parts += [f"left {format_amount(self.left, 's')} {interval}", f"ETA {at}"]
+            parts.append(f"ETA {at}, in {format_amount(self.left, 's')} {interval}")
         parts.append(f"failed {self.failed:,} ({100 * self.failed_mass:.2g}% of prior mass)")
         lines = [" | ".join(parts)]
         if self.saved is not None and self.saved.effective < self.total * 0.999:
@@ -115,7 +119,14 @@ class Watched:
             saved=now.estimate_savings(),
             by_cost=schedule is None or schedule.has_predictions,
             budget=self.budget,
+            left_cost=self._estimate_left_cost(now),
         )
+
+    def _estimate_left_cost(self, now: Totals) -> float:
+        """Return the predicted cost of what is left, no more than is left of the budget; NaN where it is not known."""
+        if now.unpredicted or not now.predicted:
+            return np.nan
+        return min(now.left, max(self.budget - now.spent, 0.0)) if self.budget else now.left
 
 
 def _estimate_left(schedule: Schedule | None, busy: int) -> tuple[float, float, float, float]:
@@ -159,13 +170,14 @@ def _round_figures(value: float) -> str:
 
 
 def watch_progress(mode: ProgressMode, watched: Watched, *, stream: TextIO | None = None) -> Progress:
-    """Show progress in a mode; "auto" is a bar in a terminal and plain lines elsewhere."""
+    """Show progress in a mode; "auto" is a bar in a terminal and in a notebook, and plain lines elsewhere."""
     if mode not in ("auto", "quiet", "plain", "bar", "json"):
         raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="bad-setting")
     target: TextIO = stream if stream is not None else sys.stderr
+    in_notebook = stream is None and is_notebook()
     if mode == "auto":
-        mode = "bar" if target.isatty() else "plain"
-    view = {"quiet": Quiet, "plain": Plain, "json": Json, "bar": Bar}[mode]
+        mode = "bar" if target.isatty() or in_notebook else "plain"
+    view = {"quiet": Quiet, "plain": Plain, "json": Json, "bar": InNotebook if in_notebook else Bar}[mode]
     return Progress(view(target), watched, every=SHOW_SECONDS.get(mode, np.inf))
 
 
@@ -240,6 +252,20 @@ class Json(Quiet):
     def say(self, text: str) -> None:
         """Write a message as an object."""
         print(json.dumps({"message": text}), file=self.stream, flush=True)
+
+    end = show
+
+
+class InNotebook(Plain):
+    """Draw a bar in the output of a notebook's cell; messages are lines above or below it."""
+
+    def begin(self) -> None:
+        """Prepare the bar; it appears with the first figures."""
+        self._bar = NotebookBar("running")
+
+    def show(self, figures: Figures) -> None:
+        """Draw the bar again."""
+        self._bar.update(figures.share, [figures.format_head(), *figures.format_lines()], force=True)
 
     end = show
 

@@ -9,7 +9,7 @@ comparison is sum y / ESS against mu: that is the figure that counts, and it may
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -54,12 +54,15 @@ class Snapshot:
         cost: Measured cost (n,), NaN without a run.
         predicted: Predicted cost (n,), NaN where no cost was known when the run was drawn, as for pilots.
         log_weights: Weights of the whole plan (n,).
+        drawn_log_weights: The same without what time limits add to them (n,); None where nothing is added. Savings are
+            compared by these: plain draws would have met the same limits.
     """
 
     status: npt.NDArray[np.str_]
     cost: Array
     predicted: Array
     log_weights: Array
+    drawn_log_weights: Array | None = None
 
     @property
     def done(self) -> npt.NDArray[np.bool_]:
@@ -75,7 +78,8 @@ class Snapshot:
         weights = np.exp(self.log_weights - shift)
         cost = np.where(done, self.cost, self.predicted)
         known = np.isfinite(cost)
-        y, w = cost[known], weights[known]
+        drawn = weights if self.drawn_log_weights is None else np.exp(self.drawn_log_weights - shift)
+        y, w = cost[known], drawn[known]
         center = float(y.mean()) if len(y) else 0.0
         off = y - center
         counts = {name: int((self.status == name).sum()) for name in STATUSES}
@@ -97,6 +101,7 @@ class Snapshot:
             ww=float(w @ w),
             wwy=float(w**2 @ off),
             wwyy=float((w * off) @ (w * off)),
+            limited_share=_divide(_count_effective(weights[known]), _count_effective(w)),
         )
 
 
@@ -114,6 +119,8 @@ class Totals:
         known: Runs with a cost, measured or predicted.
         center: Costs below are counted from here, so that squares lose no digits.
         y, w, wy, ww, wwy, wwyy: Sums of cost and weight over those runs, of their products, and of the squares.
+        limited_share: Share of the effective runs that time limits leave; 1 without limits. No sum: it belongs to all
+            runs together.
     """
 
     by_status: Counter[str] = field(default_factory=Counter)
@@ -133,6 +140,7 @@ class Totals:
     ww: float = 0.0
     wwy: float = 0.0
     wwyy: float = 0.0
+    limited_share: float = 1.0
 
     @property
     def planned(self) -> int:
@@ -194,7 +202,8 @@ class Totals:
         off = self.wy / self.w
         mean = self.center + off
         error = np.sqrt(max(self.wwyy - 2 * off * self.wwy + off * off * self.ww, 0.0)) / self.w
-        return _make_saved(self.known, self.y, mean, error, effective=self.w * self.w / self.ww)
+        saved = _make_saved(self.known, self.y, mean, error, effective=self.w * self.w / self.ww)
+        return replace(saved, effective=saved.effective * self.limited_share)
 
     def to_dict(self) -> dict[str, Any]:
         """Write plain values."""
@@ -203,6 +212,14 @@ class Totals:
 
 _SUMS = ("done_mass", "failed_mass_sum", "spent", "left", "unpredicted", "predicted", "predicted_done", "known")
 _SUMS += ("y", "w", "wy", "ww", "wwy", "wwyy")
+
+
+def _count_effective(weights: Array) -> float:
+    return _divide(float(weights.sum()) ** 2, float(weights @ weights))
+
+
+def _divide(a: float, b: float) -> float:
+    return a / b if b > 0 else 1.0
 
 
 def _make_saved(n: int, spent: float, mean: float, error: float, *, effective: float) -> Saved:

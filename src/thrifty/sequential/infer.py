@@ -11,29 +11,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy.typing as npt
-
-from thrifty.errors import ConfigError
+from thrifty.durations import Duration
 from thrifty.inference.neural.nle import NLE
 from thrifty.priors import as_prior
 from thrifty.sequential.rounds import Rounds
 from thrifty.study import study as plain
+from thrifty.study.method_names import find_method
 from thrifty.study.study import Study
 
 
 def infer(
     simulator: Callable[..., Any],
     prior: Any,
-    x_o: npt.ArrayLike,
+    x_o: Any,
     *,
     n: int | None = None,
     budget: float | str | None = None,
+    pilot: int | None = None,
     rounds: int | None = None,
     method: Any = None,
     folder: str | os.PathLike[str] | None = None,
     seed: int = 0,
     workers: int = 2,
     cost: Literal["cpu", "wall", "reported"] = "cpu",
+    time_limit: Duration | None = None,
+    on_timeout: str | None = None,
     depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
@@ -41,20 +43,25 @@ def infer(
     Calling it again with the same folder continues where it was; no run is done twice.
 
     Args:
-        simulator: `simulate(theta, rng)`, or `th.Command`.
+        simulator: `simulate(theta, rng)`, `simulate(beta, gamma, rng)` with the prior's names, or `th.Command`.
         prior: Anything `th.as_prior` reads.
-        x_o: The observation, as the simulator returns it; with rounds also several (k, *event).
-        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well; 5000 where no budget is
-            given. With rounds, and for other sequential methods: all runs.
-        budget: Total cost, "2 cpu-h", "40 min" or a number in the unit that runs report, with rounds or another
-            sequential method; with n as well, whichever comes first ends the runs.
+        x_o: The observation, as the simulator returns it, by name where its numbers have names; with rounds also
+            several (k, *event).
+        n: Runs of the campaign, besides the pilot, whose runs are used as well; 5000 where no budget is given. With
+            rounds, and for other sequential methods: all runs.
+        budget: Total cost, pilot included: "2 cpu-h", "40 min", or a number in the unit of cost; with n as well,
+            whichever comes first ends the runs.
+        pilot: Timed runs from the prior before the plan. By default a fifth of n and at most 200; with a budget at most
+            200 and a tenth of it, after ten for each parameter.
         rounds: How many rounds, at most (`th.Rounds`): for one observation whose posterior is narrow.
-        method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`. With
-            rounds: `th.NLE`, the default, `th.NRE`, `th.NPE`, or a `th.Ensemble` of one.
+        method: A name ("npe", the default, "abc", ... as on the command line), a class (`th.ABC`) or one with settings,
+            `th.NPE(prior, network=...)`. With rounds: NLE, the default, NRE, NPE, or a `th.Ensemble` of one.
         folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
         seed: Seed of every draw, run and network.
         workers: Local worker processes.
         cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
+        time_limit: Wall time of a run, seconds or "10 s"; needs `on_timeout`. Not with rounds.
+        on_timeout: "lazy", "extend", "restrict", "weight" or "stop", as for `Campaign.run`.
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
 
     Returns:
@@ -80,6 +87,9 @@ def infer(
         seed=seed,
         workers=workers,
         cost=cost,
+        pilot=pilot,
+        time_limit=time_limit,
+        on_timeout=on_timeout,
         depends_on=depends_on,
     )
 
@@ -93,11 +103,5 @@ def make_rounds(method: Any, prior: Any, rounds: int) -> Rounds:
     """
     if isinstance(method, Rounds):
         return replace(method, rounds=rounds)
-    if isinstance(method, str):
-        raise ConfigError(
-            f"method = {method!r} is not a method",
-            code="bad-setting",
-            fix="method=th.NLE, th.NRE or th.NPE, without quotes",
-        )
-    chosen = NLE if method is None else method
+    chosen = NLE if method is None else find_method(method)
     return Rounds(chosen(prior) if isinstance(chosen, type) else chosen, rounds=rounds)

@@ -37,11 +37,11 @@ def measure_gain(near: Any, far: Any, region: TruncatedPrior, runs: Simulations,
         seed: Of the draws.
 
     Returns:
-        Nats per run; above 0 the region is worth it; NaN where too few runs were held out.
+        Nats per run; above 0 the region is worth it; NaN where too few runs were held out, or one has several outputs.
     """
     kept = runs[runs.ok & mark_held_out(runs.index, share)]
     kept = kept[region.contains(kept.theta)]
-    if len(kept) < MIN_RUNS:
+    if len(kept) < MIN_RUNS or runs.m > 1:  # of several outputs per run, networks may see any number
         return float("nan")
     kept = kept[np.unique(np.linspace(0, len(kept) - 1, MAX_RUNS).astype(int))]
     weights = np.exp(kept.log_weights - kept.log_weights.max())

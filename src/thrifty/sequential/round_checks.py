@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 from scipy.special import digamma, gammaln
 
 from thrifty.types import Array, Prior
@@ -40,7 +40,7 @@ def measure_volume(prior: Prior, draws: Array) -> float:
     covariance = np.atleast_2d(np.cov(centred.T)) + np.diag(1e-12 * np.maximum(centred.var(0), 1e-300))
     root = np.linalg.cholesky(covariance)
     white = np.linalg.solve(root, centred.T).T
-    distance = np.maximum(cKDTree(white).query(white, NEIGHBOUR + 1)[0][:, -1], 1e-300)
+    distance = np.maximum(KDTree(white).query(white, NEIGHBOUR + 1)[0][:, -1], 1e-300)
     log_unit_ball = 0.5 * p * np.log(np.pi) - gammaln(0.5 * p + 1)
     entropy = digamma(n) - digamma(NEIGHBOUR) + log_unit_ball + p * np.log(distance).mean()
     log_volume = entropy + np.log(np.diag(root)).sum() + np.mean(np.asarray(prior.log_prob(draws)))

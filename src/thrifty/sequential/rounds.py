@@ -289,12 +289,12 @@ class Loop:
         judged_before, at = len(self.recalled.judged), len(self.rounds)  # not the number: a round may have no runs
         if at < judged_before:
             self.draws = list(self.recalled.draws) if at == judged_before - 1 else []
-            self._note(proposal, done, **self.recalled.judged[at])
+            self._note(proposal, done, self.recalled.judged[at])
             return None
         began = time.monotonic()
         posterior, gain = self._fit_best(number)
         judged = self._judge(posterior, number, gain, final=final)
-        self._note(proposal, done, **judged, seconds=time.monotonic() - began)
+        self._note(proposal, done, judged | {"seconds": time.monotonic() - began})
         self.source.keep_rounds(RoundNotes(tuple(map(_to_numbers, self.rounds)), tuple(self.draws)))
         return posterior
 
@@ -396,7 +396,8 @@ class Loop:
             self.prior, centres, np.zeros(MAX_CENTRES), kernel, penalty, cost, prior_share=settings.prior_share
         )
 
-    def _note(self, proposal: Any, n: int, **judged: float) -> None:
+    def _note(self, proposal: Any, n: int, judged: dict[str, float]) -> None:
+        """Add a round with what was judged after it, as a folder keeps it."""
         cost, predicted = self.pool.compare_cost(proposal, n)
         self.rounds.append(Round(n, cost, predicted, proposal=proposal, **judged))
         if self.on_round is not None:

@@ -172,6 +172,7 @@ class RunPool:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ThriftyWarning)  # a poor cost model saves less and biases nothing
-                self.cost = fit_cost(theta[timed], cost[timed], model=Polynomial(3))  # a tenth of the time of "auto"
+                third = Polynomial(3)  # a tenth of the time of "auto"
+                self.cost = fit_cost(theta[timed], cost[timed], model=third, prior=self.prior)
         except CostError:  # too few timed runs yet: the cost model stays as it is
             return

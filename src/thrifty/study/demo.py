@@ -25,7 +25,7 @@ from thrifty.types import Array
 
 PILOTS, RUNS = 200, 2000
 KILL_AT = 0.4  # share of the planned runs after which the driver is killed
-MODEL = th.models.TemporalSIR(theta_true=(0.6, 0.3))  # an outbreak that does not die out
+MODEL = th.models.TemporalSIR(theta_true=np.array([0.6, 0.3]))  # an outbreak that does not die out
 
 
 def open_campaign(folder: Path) -> th.Campaign:

@@ -8,8 +8,8 @@ A study holds tables and posteriors only; what takes long (draws, diagnosis) is 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
-import re
 import shutil
 import tempfile
 import time
@@ -25,9 +25,12 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.display import Card, Displayed
-from thrifty.errors import ConfigError, ThriftyWarning
+from thrifty.durations import Duration
+from thrifty.errors import ConfigError, ThriftyWarning, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior
-from thrifty.named import order_observation, split_names
+from thrifty.named import split_names
+from thrifty.runner.time_limits import make_time_limit
+from thrifty.study.method_names import make_method
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Posterior
 from thrifty.weights import ess
@@ -39,11 +42,9 @@ if TYPE_CHECKING:
     from thrifty.diagnostics import Diagnosis
     from thrifty.report.results import Result
 
+_log = logging.getLogger(__name__)
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
-_NAMES = ("NPE", "FMPE", "NLE", "NRE", "ABC", "SMCABC", "SyntheticLikelihood", "ScoringRule")
-_METHODS = {name.lower(): name for name in _NAMES}
 DEFAULT_RUNS = 5000
-PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +104,13 @@ class Study(Displayed):
         """Equally weighted posterior draws (2000, p); (k, 2000, p) at k observations."""
         if self.each:
             return np.stack([one.samples for one in self.each])
-        return self.posterior.sample(DRAWS, self.x_o, seed=self.seed)
+        with warn_once(self._warned):
+            return self.posterior.sample(DRAWS, self.x_o, seed=self.seed)
+
+    @cached_property
+    def _warned(self) -> set[str]:
+        """Warnings that this study has said, each of them once."""
+        return set()
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -121,7 +128,8 @@ class Study(Displayed):
         recipe = None
         if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
             recipe = self.campaign.session.settings().cost_model
-        return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+        with warn_once(self._warned):
+            return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
 
     def plot(
         self, *, prior: Any = None, truth: npt.ArrayLike | None = None, others: Mapping[str, Any] | None = None
@@ -270,84 +278,65 @@ def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
 def infer(
     simulator: Callable[..., Any],
     prior: Any,
-    x_o: npt.ArrayLike,
+    x_o: Any,
     *,
     n: int | None = None,
     budget: float | str | None = None,
+    pilot: int | None = None,
     method: Any = None,
     folder: str | os.PathLike[str] | None = None,
     seed: int = 0,
     workers: int = 2,
     cost: Literal["cpu", "wall", "reported"] = "cpu",
+    time_limit: Duration | None = None,
+    on_timeout: str | None = None,
     depends_on: Sequence[str | os.PathLike[str]] = (),
 ) -> Study:
-    """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit.
-
-    Calling it again with the same folder continues where it was; no run is done twice.
-
-    Args:
-        simulator: `simulate(theta, rng)`, or `th.Command`.
-        prior: Anything `th.as_prior` reads.
-        x_o: The observation, as the simulator returns it.
-        n: Runs of the campaign, besides a pilot of at most 200 runs, which are used as well; 5000 where no budget is
-            given. A sequential method counts all its runs.
-        budget: Total cost for a sequential method, "2 cpu-h"; with n as well, whichever comes first ends the runs.
-        method: A class (`th.NPE`, the default, `th.ABC`, ...) or one with settings, `th.NPE(prior, network=...)`.
-        folder: The run folder, kept. None: a temporary one, which is deleted together with the study.
-        seed: Seed of every draw, run and network.
-        workers: Local worker processes.
-        cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
-        depends_on: Data files that the simulator reads, as for `th.Campaign`.
-
-    Returns:
-        A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
-
-    Example:
-        >>> def simulate(theta, rng):
-        ...     return th.Output(theta + rng.normal(size=1), cost=float(np.exp(theta[0])))
-        >>> method = th.ABC(quantile=0.2)
-        >>> study = th.infer(simulate, th.Uniform(0, 4), [2.0], n=300, method=method, cost="reported", workers=1)
-        >>> len(study.simulations), bool(abs(study.samples.mean() - 2) < 1)
-        (360, True)
-    """
+    """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
     from thrifty.campaign.campaign import Campaign
     from thrifty.campaign.settings import check_count
-    from thrifty.inference.checks import read_observations
     from thrifty.priors import as_prior
+    from thrifty.study.campaign_steps import Runs
 
     prior = as_prior(prior)
     _check_observed(x_o)
-    method = _as_method(method, prior)
+    method = make_method(method, prior)
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
         check_count(n, "infer")
-    if budget is not None and not hasattr(method, "run"):
-        raise ConfigError(
-            f"budget = {budget!r} without rounds",
-            code="conflicting-settings",
-            fix='n=5000; rounds=4 with the budget; or th.Campaign(...).plan(budget="2 cpu-h")',
-        )
+    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers)
+    is_sequential = hasattr(method, "run")  # it chooses its own runs
+    if is_sequential:
+        _check_sequential(method, runs)
+    make_time_limit(time_limit, on_timeout)  # refuses before a folder is made
     place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
     campaign = Campaign(place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
-    if hasattr(method, "run"):  # a sequential method chooses its own runs
+    if is_sequential:
         began = time.monotonic()
         study = method.run(campaign, x_o, n=n, budget=budget, seed=seed, workers=workers)
         same = {"campaign": campaign, "method": _name(method), "seed": seed, "seconds": time.monotonic() - began}
         study = replace(study, **same, each=tuple(replace(one, **same) for one in study.each))
     else:
-        assert n is not None, "only a sequential method takes a budget alone"
-        campaign.pilot(min(PILOTS, max(n // 5, 10 * prior.dim)), workers=workers)
-        pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
-        event = pilots.pairs()[1].shape[1:]
-        read_observations(x_o, event, pilots.x_names)
-        x_o = np.asarray(order_observation(x_o, event, pilots.x_names), dtype=np.float64)
-        campaign.plan(n=n)
-        campaign.run(workers=workers)
-        study = fit_study(method, campaign.simulations(), x_o, label=_name(method), campaign=campaign, seed=seed)
+        observed = runs.run(campaign, x_o)
+        study = fit_study(method, campaign.simulations(), observed, label=_name(method), campaign=campaign, seed=seed)
     study.save()
     return study
+
+
+def _check_sequential(method: Any, runs: Any) -> None:
+    """Refuse settings that a method which chooses its own runs cannot keep."""
+    for label, why in (
+        ("pilot", "its first round is its pilot"),
+        ("time_limit", "all runs of a round finish before the next one is drawn"),
+    ):
+        if getattr(runs, label) is not None:
+            raise ConfigError(
+                f"{label} = {getattr(runs, label)!r} cannot be used with {_name(method)}: {why}",
+                code="conflicting-settings",
+                fix=f"leave {label} out, or use a method without rounds",
+            )
 
 
 def _check_observed(x_o: Any) -> None:
@@ -365,22 +354,10 @@ def fit_study(
 ) -> Study:
     """Fit a method to simulations, and keep what it found with the time that it took."""
     began = time.monotonic()
+    _log.info("fit %s to %d runs", label, len(simulations))
     posterior = method.fit(simulations, seed=seed)
+    _log.info("fit of %s ended after %.1f s", label, time.monotonic() - began)
     return Study(posterior, simulations, x_o, label, campaign, seconds=time.monotonic() - began, seed=seed)
-
-
-def _as_method(method: Any, prior: Any) -> Any:
-    """Return the method, made with its defaults when a class was given; refuse what has neither fit nor run."""
-    if method is None:
-        from thrifty.inference.neural.npe import NPE
-
-        method = NPE
-    made = method(prior) if isinstance(method, type) else method
-    if not (hasattr(made, "fit") or hasattr(made, "run")):
-        meant = _METHODS.get(re.sub(r"\W|_", "", method).lower()) if isinstance(method, str) else None
-        fix = f"method=th.{meant}, without quotes" if meant else "th.NPE, th.ABC, ... or th.NPE(prior, ...)"
-        raise ConfigError(f"method = {method!r} is not a method", code="bad-setting", fix=fix)
-    return made
 
 
 def _name(method: Any) -> str:

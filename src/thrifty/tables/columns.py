@@ -18,7 +18,7 @@ import psutil
 
 from thrifty.errors import DataError
 from thrifty.tables.saved_proposal import describe_proposal
-from thrifty.types import Array
+from thrifty.types import Array, levels_of
 
 PathLike = str | os.PathLike[str]
 FORMAT = 1
@@ -66,6 +66,13 @@ class Columns:
             )
         return x
 
+    @property
+    def labels(self) -> dict[str, tuple[str, ...]]:
+        """Labels of the categories of each categorical parameter, from the prior behind the proposal; else empty."""
+        prior = getattr(self.proposal, "prior", None)
+        named = () if prior is None else zip(prior.names, levels_of(prior), strict=True)
+        return {name: level for name, level in named if level}
+
     def flatten(self) -> dict[str, npt.NDArray[Any]]:
         """Return column name -> values (n,) of the flat table, in order."""
         x = self.output_names
@@ -91,6 +98,7 @@ class Columns:
             "m": self.m,
             "unit": self.unit,
             "proposal": self.describe_proposal(),
+            **({"labels": {name: list(labels) for name, labels in self.labels.items()}} if self.labels else {}),
         }
 
 

@@ -122,18 +122,21 @@ def to_dict(pairs: Columns) -> dict[str, Array]:
 def to_arviz(pairs: Columns) -> arviz.InferenceData:
     """Make prior draws (`prior`), their outputs (`prior_predictive`) and log weights (`sample_stats_prior`) for ArviZ.
 
-    One chain. `log_weight` is normalised (its exponentials sum to one), so that
-    `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an attribute
-    `thrifty_proposal`, as JSON.
+    One chain. Named outputs are the coordinate `statistic` of `x`. `log_weight` is normalised (its exponentials sum to
+    one), so that `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an
+    attribute `thrifty_proposal`, as JSON.
     """
     with np.errstate(divide="ignore"):
         stats = {"log_weight": np.log(_normalise(pairs))[None]}
-    about = pairs.describe_proposal()
+    about, is_named = pairs.describe_proposal(), bool(pairs.x_names) and pairs.x.ndim == 2
     return import_extra("arviz", "arviz").from_dict(
-        attrs={} if about is None else {"thrifty_proposal": json.dumps(about)},
+        attrs=({} if about is None else {"thrifty_proposal": json.dumps(about)})
+        | ({"thrifty_labels": json.dumps(pairs.labels)} if pairs.labels else {}),
         prior={name: column[None] for name, column in zip(pairs.parameter_names, pairs.theta.T, strict=True)},
         prior_predictive={"x": pairs.x[None]},
         sample_stats_prior=stats,
+        coords={"statistic": list(pairs.x_names)} if is_named else {},
+        dims={"x": ["statistic"]} if is_named else {},
     )
 
 

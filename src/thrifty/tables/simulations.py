@@ -346,7 +346,7 @@ class Simulations(Displayed, Columns):
 
     def _to_pairs(self) -> Columns:
         theta, x, log_weights = self.pairs()
-        return Columns(theta, x, log_weights, names=self.names, proposal=self.proposal)
+        return Columns(theta, x, log_weights, names=self.names, x_names=self.x_names, proposal=self.proposal)
 
 
 def _find_finite(x: Array) -> npt.NDArray[np.bool_]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from thrifty.cli.config_tables import Settings
 
 ROW_BYTES = 400  # of a run in the store, besides its outputs
+TOO_SHORT = (
+    ': too short to time well; measure = "reported" under [cost], with a cost that the simulator counts, is stable'
+)
 
 
 def check(
@@ -171,7 +174,7 @@ class Findings:
     def _timing_note(self) -> str:
         if self.noise > 2 and max(self.cpu) > 0.005:
             return ': noisy; the cost model smooths it, and measure = "reported" avoids it'
-        return "" if max(self.cpu) > 0.002 else ": too short to time well; counts (th.Output cost) are more stable"
+        return "" if max(self.cpu) > 0.002 else TOO_SHORT
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -192,7 +195,7 @@ def _disk_line(settings: Settings, outputs: tuple[int, ...]) -> str:
 
 
 def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> None:
-    from thrifty.cli.project import read_observed
+    from thrifty.cli.project import order_observed, read_observed
     from thrifty.inference.checks import read_observations
 
     path = settings.infer.observed
@@ -202,5 +205,5 @@ def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> N
         screen.say(f"note      {path.name} is not there yet; thrifty infer needs it")
         return
     event = findings.outputs[1:] if settings.simulator.realisations > 1 else findings.outputs
-    count = len(read_observations(read_observed(path), event))
+    count = len(read_observations(order_observed(read_observed(path), event, ()), event))
     screen.data(f"observed  {path.name} fits ({count} observation{'s' if count > 1 else ''})")

@@ -43,8 +43,7 @@ def infer(
     """
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.finish_study import keep_study
-    from thrifty.cli.project import check_has_runs, find_folder, relative_path
-    from thrifty.inference.checks import read_observations
+    from thrifty.cli.project import check_has_runs, find_folder, order_observed, relative_path
     from thrifty.report.results import check_name
     from thrifty.study.study import fit_study
 
@@ -53,13 +52,13 @@ def infer(
     settings = _read_settings(config)
     if name:
         check_name(name)
-    x_o, label = _read_observation(observed, settings), str(method) if method else settings.get("method", "npe")
+    given, label = _read_observation(observed, settings), str(method) if method else settings.get("method", "npe")
     campaign = Campaign.open(place)
     check_has_runs(campaign, allow_incomplete=allow_incomplete)
-    _check_not_kept(place, name or label, x_o)
     simulations = campaign.simulations(allow_incomplete=allow_incomplete, max_failed=max_failed)
     event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
-    read_observations(x_o, event)  # rejects data of the wrong length before training, not after
+    x_o = order_observed(given, event, simulations.x_names)  # rejects data that do not fit before training, not after
+    _check_not_kept(place, name or label, x_o)
     chosen = _make_method(label, campaign.prior, settings)
     screen.step(label, f"fitting {len(simulations):,} runs")
     study = fit_study(chosen, simulations, x_o, label=label, campaign=campaign, seed=seed)

@@ -168,8 +168,9 @@ def example_files(name: str) -> dict[str, str]:
         f'"""{kind} of the paper, part of thrifty; its cost is a number of {unit}, the same on every machine."""\n\n'
         f"import thrifty as th\n\nMODEL = th.models.{kind}()\n\n\n"
         "def simulate(theta, rng):\n"
-        f'    """Return the statistics of one run, and its cost as a number of {unit}."""\n'
-        "    return MODEL.run(theta, rng)\n"
+        f'    """Return the statistics of one run by name, and its cost as a number of {unit}."""\n'
+        "    out = MODEL.run(theta, rng)\n"
+        "    return th.Output(dict(zip(MODEL.summary_names, out.x, strict=True)), cost=out.cost)\n"
     )
     cost = f'measure = "reported"\nunit = "{unit}"'
     toml = _fill_template(simulator=_PYTHON, prior=prior, n=n, pilot=200, cost=cost)

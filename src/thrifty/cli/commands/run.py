@@ -113,7 +113,7 @@ def _check_same_penalty(session: Session) -> None:
         known = opened.settings.plans
         planned = sum(block.admitted for block in opened.store.blocks() if block.mode != "pilot")
     asked = session.settings.plan_arguments()
-    if not planned or request_key(asked["penalty"], asked["mixture"]) in known:
+    if not planned or request_key(asked["penalty"], asked["mixture"], avoid_failures=asked["avoid_failures"]) in known:
         return
     more = f"{asked['n']:,} more runs" if asked["n"] else "runs until the budget is used"
     raise ConfigError(

@@ -33,7 +33,7 @@ from thrifty.named import hash_observation, order_observation
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside, log_mean_exp
-from thrifty.types import Array, Prior, as_rows
+from thrifty.types import Array, Prior, as_rows, levels_of
 from thrifty.weights import ess, resample_indices
 
 MIN_CANDIDATES = 4_000  # draws of q: a Pareto k to 0.1, an evidence to 2 % where half of them count
@@ -150,7 +150,9 @@ class Corrected(Divisible):
         poor = k > MAX_TAIL_SHAPE or share < MIN_EFFECTIVE_SHARE
         verdict = "not corrected" if poor else "unchanged" if share > UNCHANGED_SHARE else "corrected"
         return Correction(
-            weighted=WeightedPosterior(theta, smooth, x_o, low, high, self.names, x_names=self.x_names),
+            weighted=WeightedPosterior(
+                theta, smooth, x_o, low, high, self.names, x_names=self.x_names, levels=levels_of(self.prior)
+            ),
             ess=size,
             k=k,
             evidence=LogEvidence(level, se, size, over, missing, "" if callable(self.likelihood) else LEARNING),

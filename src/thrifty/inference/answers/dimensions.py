@@ -28,7 +28,7 @@ from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, as_rows
+from thrifty.types import Array, Levels, as_rows, levels_of
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
 PILOT_WIDTH = 2.0  # times their spread: a conditional may lie beside its marginal
@@ -42,8 +42,10 @@ class Divisible:
 
     names: tuple[str, ...]
 
-    def condition(self, **values: float) -> ConditionalPosterior:
+    def condition(self, **values: float | str) -> ConditionalPosterior:
         """Hold parameters at values: `posterior.condition(beta=0.3)` is the posterior of the others given beta = 0.3.
+
+        A category is held at its code or its label: `posterior.condition(model="lognormal")`.
 
         Raises:
             DataError: bad-name, a parameter that the posterior does not have.
@@ -76,6 +78,11 @@ class Divisible:
         return self.prior.bounds  # type: ignore[attr-defined]
 
     @property
+    def parameter_levels(self) -> Levels:
+        """What values each parameter (p,) takes."""
+        return levels_of(self.prior)  # type: ignore[attr-defined]
+
+    @property
     def parameter_names(self) -> tuple[str, ...]:
         """Names (p,) of the parameters, made up where there are none."""
         return as_parameter_names(self.names, len(self.parameter_bounds[0]))
@@ -102,6 +109,17 @@ def find_columns(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
     return [known.index(name) for name in names]
 
 
+def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) -> float:
+    """Read the value at which a parameter is held; a category also by its label."""
+    if level and isinstance(value, str) and value in level:
+        return float(level.index(value))
+    number = float("nan") if isinstance(value, str) else float(value)
+    if np.isnan(number) or (level is not None and number != round(number)):
+        allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
+        raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")
+    return number
+
+
 @dataclass(frozen=True)
 class _Start:
     """A wide Gaussian over unbounded coordinates, in place of a prior: where the search begins."""
@@ -121,6 +139,10 @@ class _Start:
     @property
     def bounds(self) -> tuple[Array, Array]:
         return self.box.low, self.box.high
+
+    @property
+    def levels(self) -> Levels:
+        return self.box.levels or (None,) * self.dim
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         return self.box.to_bounded(self.centre + self.spread * rng.standard_normal((n, self.dim)))
@@ -142,20 +164,23 @@ class ConditionalPosterior(Divisible):
     """
 
     posterior: Any
-    fixed: dict[str, float]
+    fixed: dict[str, Any]
     _levels: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         known, (low, high) = self.posterior.parameter_names, self.posterior.parameter_bounds
+        fixed = {}
         for name, i in zip(self.fixed, find_columns(list(self.fixed), known), strict=True):
-            if not low[i] <= self.fixed[name] <= high[i]:
+            value = _read_value(name, self.fixed[name], self.posterior.parameter_levels[i])
+            if not low[i] <= value <= high[i]:
                 raise ConfigError(
                     f"{name} = {self.fixed[name]} lies outside its bounds, {low[i]:g} to {high[i]:g}",
                     code="bad-setting",
                 )
+            fixed[name] = value
         if len(self.fixed) == len(known):
             raise ConfigError("all parameters are held", code="bad-setting", fix="leave one free at least")
-        object.__setattr__(self, "fixed", {name: float(value) for name, value in self.fixed.items()})
+        object.__setattr__(self, "fixed", fixed)
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -167,6 +192,11 @@ class ConditionalPosterior(Divisible):
         """Ends of the free parameters' support."""
         low, high = self.posterior.parameter_bounds
         return low[self._free], high[self._free]
+
+    @property
+    def parameter_levels(self) -> Levels:
+        """What values the free parameters take."""
+        return tuple(self.posterior.parameter_levels[i] for i in self._free)
 
     @property
     def _free(self) -> list[int]:
@@ -209,7 +239,7 @@ class ConditionalPosterior(Divisible):
         return density
 
     def _start(self, x_o: npt.ArrayLike, seed: int) -> _Start:
-        box = BoxTransform(*self.parameter_bounds)
+        box = BoxTransform(*self.parameter_bounds, self.parameter_levels)
         z = box.to_unconstrained(self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free])
         return _Start(box, z.mean(0), PILOT_WIDTH * z.std(0) + 1e-9)
 
@@ -245,6 +275,11 @@ class MarginalPosterior(Divisible):
         return low[self._columns], high[self._columns]
 
     @property
+    def parameter_levels(self) -> Levels:
+        """What values the kept parameters take."""
+        return tuple(self.posterior.parameter_levels[i] for i in self._columns)
+
+    @property
     def _columns(self) -> list[int]:
         return find_columns(self.names, self.posterior.parameter_names)
 
@@ -258,7 +293,10 @@ class MarginalPosterior(Divisible):
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return theta (k, p) -> log kernel density (k,); the draws are made once."""
-        draws, box = self.sample(DENSITY_DRAWS, x_o, seed=0), BoxTransform(*self.parameter_bounds)
+        draws, box = (
+            self.sample(DENSITY_DRAWS, x_o, seed=0),
+            BoxTransform(*self.parameter_bounds, self.parameter_levels),
+        )
         weights = np.zeros(len(draws))
         effective = float(len(np.unique(draws, axis=0)))  # resampled draws repeat
         return lambda theta: estimate_log_density(theta, draws, weights, box, effective)

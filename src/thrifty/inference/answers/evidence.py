@@ -90,12 +90,12 @@ def integrate_likelihood(
 
     box = BoxTransform.of(prior)
     chains = sample_posterior(log_likelihood, prior, 1000, rng=rng, gradient=gradient, quiet=True)
-    z = box.to_unconstrained(chains.samples)
+    z = box.spread(box.to_unconstrained(chains.samples), rng)
     cover: Any = 1.5 * np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(prior.dim)
     wide = stats.multivariate_t(z.mean(0), shape=cover, df=5)
     count = 4 * START_DRAWS
     local = np.atleast_2d(wide.rvs(count, random_state=rng)).reshape(count, prior.dim)
-    draws = np.vstack([local, box.to_unconstrained(prior.sample(count // 4, rng))])
+    draws = np.vstack([local, box.spread(box.to_unconstrained(prior.sample(count // 4, rng)), rng)])
     theta = box.to_bounded(draws)
     log_prior = drop_nan(prior.log_prob(theta) + box.log_jacobian(draws))
     mixture = np.logaddexp(np.log(LOCAL_SHARE) + wide.logpdf(draws), np.log(1 - LOCAL_SHARE) + log_prior)

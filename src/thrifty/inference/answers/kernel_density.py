@@ -15,7 +15,8 @@ def estimate_log_density(theta: Array, points: Array, log_weights: Array, box: B
     """Return the log kernel density (k,) of weighted points (n, p) at theta (k, p); -inf outside the bounds.
 
     The kernel is Gaussian over the parameters without bounds, with the points' covariance times
-    h^2, h = (4 / (effective (p + 2)))^(1 / (p + 4)).
+    h^2, h = (4 / (effective (p + 2)))^(1 / (p + 4)). Where parameters are discrete, the share of each of their values
+    times the density of the others among the points with these values.
 
     Example:
         >>> points, box = np.linspace(-1, 1, 2_001)[:, None], BoxTransform([-np.inf], [np.inf])
@@ -23,9 +24,28 @@ def estimate_log_density(theta: Array, points: Array, log_weights: Array, box: B
         [-0.69]
     """
     out, inside = np.full(len(theta), -np.inf), box.inside(theta)
+    if box.levels:
+        return _estimate_by_value(theta, points, log_weights, box, effective)
     if inside.any():
         z, places = box.to_unconstrained(theta[inside]), box.to_unconstrained(points)
         out[inside] = _evaluate(z, places, log_weights, effective) + box.log_jacobian_at(theta[inside])
+    return out
+
+
+def _estimate_by_value(theta: Array, points: Array, log_weights: Array, box: BoxTransform, effective: float) -> Array:
+    """Return the same (k,) for each value of the discrete parameters by itself; -inf where no point has it."""
+    cells, shares = box.discrete, normalise(log_weights)
+    inner = BoxTransform(box.low[~cells], box.high[~cells])
+    out = np.full(len(theta), -np.inf)
+    for value in np.unique(theta[:, cells], axis=0):
+        asked, known = ((table[:, cells] == value).all(1) for table in (theta, points))
+        share = float(shares[known].sum())
+        if share == 0:
+            continue
+        out[asked] = np.log(share)
+        if not cells.all():
+            rest = (theta[asked][:, ~cells], points[known][:, ~cells], log_weights[known], inner)
+            out[asked] += estimate_log_density(*rest, max(share * effective, 1.0))
     return out
 
 

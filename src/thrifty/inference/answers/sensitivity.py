@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.display import Card, Displayed
-from thrifty.errors import InferenceError
+from thrifty.errors import ConfigError, InferenceError
 from thrifty.inference.transforms import BoxTransform
-from thrifty.types import Array
+from thrifty.types import Array, find_discrete
 
 STEP = 0.02  # of the posterior's spread, either way: rounding of single precision and curvature both below 1 %
 SPREAD_DRAWS = 4_000  # of the prior
@@ -62,6 +62,12 @@ def measure_sensitivity(posterior: Any, x_o: npt.ArrayLike, n: int, seed: int) -
 
     The coordinates are those without bounds, where every direction is free, divided by the prior's spread there.
     """
+    if find_discrete(posterior.parameter_levels).any():
+        raise ConfigError(
+            "sensitivity follows gradients, which whole numbers and categories do not have",
+            code="bad-setting",
+            fix='hold them first: posterior.condition(model="gamma").sensitivity(x_o)',
+        )
     box = BoxTransform(*posterior.parameter_bounds)
     z = box.to_unconstrained(posterior.sample(n, x_o, seed=seed))
     unit, density = _measure_unit(posterior, box, z, seed), posterior.bind_density(x_o)

@@ -18,7 +18,8 @@ from thrifty.inference.checks import check_draws, read_observation, read_observa
 from thrifty.inference.neural.trained import NeuralPosterior, Trained
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
-from thrifty.priors import Independent, LogUniform, Normal, Uniform
+from thrifty.priors import Independent
+from thrifty.priors.independent import OWN
 from thrifty.proposals import weighting_from_dict
 from thrifty.types import Array, Weighting, as_rows
 from thrifty.weights import ess, resample_indices
@@ -224,11 +225,10 @@ class DirectPosterior(NeuralPosterior):
     @property
     def _is_normalised(self) -> bool:
         """True when the network cannot leave the support and no weights follow."""
-        boxes = (Uniform, LogUniform, Normal, Independent)
         low, high = self.prior.bounds
         box = self.trained.frame.box
         same = np.array_equal(box.low, low) and np.array_equal(box.high, high)
-        return self.weighting is None and same and isinstance(self.prior, boxes)
+        return self.weighting is None and same and isinstance(self.prior, (*OWN, Independent))
 
     def _normaliser(self, condition: npt.NDArray[np.float32]) -> tuple[float, float]:
         """Return the log of the integral of `_unnormalised`, and the share inside the support."""

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from thrifty.errors import ConfigError
 from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet, SbiFieldNet
 from thrifty.inference.neural.modules.head_start import Shift
-from thrifty.inference.neural.modules.members import ACTIVATIONS, MembersNet, build_mlp
+from thrifty.inference.neural.modules.members import ACTIVATIONS, DiscreteHead, MembersNet, MixedNet, build_mlp
 from thrifty.inference.neural.recipes import (
     MAF,
     NSF,
@@ -197,7 +197,7 @@ class DensityNet(nn.Module):
     @property
     def members(self) -> int:
         """How many densities learn side by side."""
-        return self.density.members if isinstance(self.density, MembersNet) else 1
+        return self.density.members if isinstance(self.density, MembersNet | MixedNet) else 1
 
     def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (b,); a condition that is one row repeated is embedded once."""
@@ -224,7 +224,7 @@ class DensityNet(nn.Module):
             place, log_width = self.shift(c)
             y = (y - place[:, None]) / log_width.exp()[:, None]
         y = y.reshape(b * k, p)
-        if isinstance(self.density, MembersNet):
+        if isinstance(self.density, MembersNet | MixedNet):
             return self.density.log_prob_members(y, context).unflatten(1, (b, k))
         return self.density.log_prob(y, context).view(1, b, k)  # type: ignore[operator]
 
@@ -284,19 +284,34 @@ class SbiRatio(nn.Module):
         return self.estimator(theta, context).reshape(len(theta))
 
 
+_DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
+    NSF: FlowNet,
+    MAF: FlowNet,
+    AutoregressiveMixture: MembersNet,
+    MixtureDensity: MixtureNet,
+    FlowMatching: FlowMatchingNet,
+}
+
+
 def build_density(
-    network: Any, y: Tensor, c: Tensor, *, context: int, embedding: nn.Module | None = None, likelihood: bool = False
+    network: Any,
+    y: Tensor,
+    c: Tensor,
+    *,
+    context: int,
+    embedding: nn.Module | None = None,
+    likelihood: bool = False,
+    states: tuple[int, ...] = (),
 ) -> DensityNet:
-    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always."""
+    """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always.
+
+    `states` (p,) says how many values each discrete column of y has, 0 for numbers; empty where all are numbers.
+    """
     features = y.shape[1]
-    if isinstance(network, NSF | MAF):
-        return DensityNet(FlowNet(network, features, context), embedding)
-    if isinstance(network, AutoregressiveMixture):
-        return DensityNet(MembersNet(network, features, context), embedding)
-    if isinstance(network, MixtureDensity):
-        return DensityNet(MixtureNet(network, features, context), embedding)
-    if isinstance(network, FlowMatching):
-        return DensityNet(FlowMatchingNet(network, features, context), embedding)
+    if any(states):
+        return DensityNet(_build_mixed(network, states, context), embedding)
+    if type(network) in _DENSITIES:
+        return DensityNet(_DENSITIES[type(network)](network, features, context), embedding)
     if isinstance(network, nn.Module) and hasattr(network, "loss"):
         return DensityNet(_wrap_sbi(copy.deepcopy(network), features), embedding)
     if callable(network) and not is_recipe(network) and not isinstance(network, type):
@@ -311,6 +326,23 @@ def build_density(
         code="bad-setting",
         fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
     )
+
+
+def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNet:
+    """Build the probabilities of the discrete columns, and the density of the others given them."""
+    if not is_recipe(network) or isinstance(network, FlowMatching):
+        raise ConfigError(
+            f"network {type(network).__name__} cannot learn whole numbers and categories",
+            code="bad-setting",
+            fix="th.NPE with th.AutoregressiveMixture() (its default), th.NSF(), th.MAF() or th.MixtureDensity()",
+        )
+    members = network.members or 1 if isinstance(network, AutoregressiveMixture) else 1
+    head = DiscreteHead(tuple(count for count in states if count), context, network.hidden, members)
+    free, inner = states.count(0), None
+    if free:
+        some = torch.zeros(1, free), torch.zeros(1, context + sum(states))
+        inner = build_density(network, *some, context=context + sum(states)).density
+    return MixedNet(head, inner, states)
 
 
 def _wrap_sbi(estimator: Any, features: int) -> SbiNet | SbiFieldNet:

@@ -58,8 +58,8 @@ class NLE(LikelihoodMethod):
 
         from thrifty.inference.neural.networks import build_density
 
-        x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_theta(rows.theta))
-        net = build_density(network, x, theta, context=self.prior.dim, likelihood=True)
+        x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_condition(rows.theta))
+        net = build_density(network, x, theta, context=theta.shape[1], likelihood=True)
         if frame.cells is None:
             return net, (x, theta)
         tied = frame.cells.which

@@ -35,12 +35,13 @@ from thrifty.inference.neural.training_settings import (
 from thrifty.inference.transforms import BoxTransform
 from thrifty.priors import as_prior
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Prior, Weighting
+from thrifty.types import Prior, Weighting, levels_of
 
 if TYPE_CHECKING:
     import torch
 
 Correction = Literal["weights", "after", "atomic"]
+MAX_STATES = 256  # values of one discrete parameter: more would leave few runs for each
 ATOMS_PER_PAIR = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
 
 
@@ -86,6 +87,7 @@ class NPE:
                 f"correction must be one of {', '.join(get_args(Correction))}, got {self.correction!r}",
                 code="bad-setting",
             )
+        _check_states(self.prior)
 
     def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
         """Train on the valid simulations.
@@ -107,12 +109,12 @@ class NPE:
         pairs, shaped = table.unfold() if sets else table, self.embedding is not None
         free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, scores=True)
         narrow, shift = np.zeros(self.prior.dim, bool), None
-        if self.embedding is None and is_recipe(self.network):
+        if self.embedding is None and is_recipe(self.network) and not free.box.levels:
             x = free.encode_x(table.x)[:, : len(free.x.centre)]  # without the normal scores, which repeat them
             narrow, shift = fit_shift(free.encode_theta(table.theta), x, weights, validates)
         if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
             _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
-        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True)
+        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True, codes=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _make_tensors(table, frame, self.prior, sets)
         network = self.network
@@ -124,7 +126,8 @@ class NPE:
                 from thrifty.inference.neural.modules.embeddings import build_embedding
 
                 embedding, context = build_embedding(self.embedding, frame.inputs)
-            net = build_density(network, tensors[0], tensors[1], context=context, embedding=embedding)
+            made = {"context": context, "embedding": embedding, "states": frame.states}
+            net = build_density(network, tensors[0], tensors[1], **made)
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = self._choose_loss(sets=sets)
@@ -145,7 +148,20 @@ class NPE:
         if not getattr(self.network, "unconstrained", True):
             return plain
         low, high = self.prior.bounds
-        return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high))
+        return BoxTransform(np.where(narrow, plain.low, low), np.where(narrow, plain.high, high), levels_of(self.prior))
+
+
+def _check_states(prior: Prior) -> None:
+    """Refuse discrete parameters with more values than a network can have an output for."""
+    low, high = prior.bounds
+    for name, level, a, b in zip(prior.names, levels_of(prior), low, high, strict=True):
+        if level is not None and not b - a < MAX_STATES:
+            raise ConfigError(
+                f"{name} takes whole numbers from {a:g} to {b:g}; NPE learns a probability for each, of"
+                f" {MAX_STATES} at most",
+                code="bad-prior",
+                fix="th.NLE, th.NRE or th.ABC, which need no list; or a prior with ends, th.Integers(low, high)",
+            )
 
 
 def _warn_atomic(narrow: list[str]) -> None:

@@ -62,7 +62,7 @@ class NRE(LikelihoodMethod):
         from thrifty.inference.neural.modules.embeddings import build_embedding
         from thrifty.inference.neural.networks import build_ratio
 
-        theta, x = torch.from_numpy(frame.encode_theta(rows.theta)), torch.from_numpy(frame.encode_x(rows.x))
+        theta, x = torch.from_numpy(frame.encode_condition(rows.theta)), torch.from_numpy(frame.encode_x(rows.x))
         embedding, context = build_embedding(self.embedding, frame.inputs)
         net = build_ratio(network, theta, x, context=context, embedding=embedding)
         return net, (theta, x, torch.from_numpy(np.log(weights).astype(np.float32)))

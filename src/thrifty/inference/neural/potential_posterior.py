@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, integrate_likelihood
+from thrifty.inference.answers.states import list_states
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import check_draws, read_observations, warn_if_far
 from thrifty.inference.neural.standardise import Frame
@@ -64,6 +65,9 @@ class PotentialPosterior(NeuralPosterior):
         """
         check_draws(n, seed)
         x = self._read(x_o, check=True)
+        if (states := list_states(self.prior)) is not None:
+            rng = np.random.default_rng(seed)
+            return states.sample(lambda theta: self._log_likelihood(theta, x), n, rng=rng, max_steps=max_steps)
         return mcmc.sample_posterior(
             lambda theta: self._log_likelihood(theta, x),
             self.prior,
@@ -109,7 +113,7 @@ class PotentialPosterior(NeuralPosterior):
             return drop_nan(likelihood(box.to_bounded(z.reshape(-1, self.prior.dim)).reshape(z.shape)))
 
         count = max(n + n % 2, MIN_WALKERS)
-        start = box.to_unconstrained(self.prior.sample(START_PER_WALKER * count, rng))
+        start = box.spread(box.to_unconstrained(self.prior.sample(START_PER_WALKER * count, rng)), rng)
         start = np.repeat(start[None], len(x), axis=0)
         walkers = temper_many(log_likelihood, log_prior, start, count, rng=rng)
         levels = log_evidence_many(log_likelihood, log_prior, walkers, rng=np.random.default_rng([*seed, 1]))
@@ -127,7 +131,7 @@ class PotentialPosterior(NeuralPosterior):
         volume = frame.log_x_volume(x)[:, None] if is_density else 0.0
 
         def likelihood(theta: Array) -> Array:
-            points = frame.encode_theta(theta.reshape(-1, theta.shape[-1]))
+            points = frame.encode_condition(theta.reshape(-1, theta.shape[-1]))
             rows = np.repeat(seen, theta.shape[1], axis=0)
             value = evaluate_rows(net.log_prob, rows, points) if is_density else evaluate_rows(net, points, rows)
             if self.valid is not None:
@@ -170,7 +174,9 @@ class PotentialPosterior(NeuralPosterior):
 
         prior = supplied.choose_prior(recipe)
         trained = Trained.from_parts(recipe, arrays, supplied, prior.dim)
-        valid = load_validity(archive.select(arrays, "valid/"), prior.dim) if recipe["valid"] else None
+        valid = (
+            load_validity(archive.select(arrays, "valid/"), trained.frame.condition_size) if recipe["valid"] else None
+        )
         return cls(prior, trained, valid)
 
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
@@ -189,7 +195,7 @@ class PotentialPosterior(NeuralPosterior):
     def _log_likelihood(self, theta: Array, x: Array) -> Array:
         from thrifty.inference.neural.networks import evaluate_rows
 
-        points = self.trained.frame.encode_theta(theta)
+        points = self.trained.frame.encode_condition(theta)
         return evaluate_rows(self._bind_network(x), points) + self._log_volume(x)
 
     def _differentiate(self, theta: Array, x: Array) -> tuple[Array, Array]:
@@ -242,6 +248,8 @@ class PotentialPosterior(NeuralPosterior):
 
     def _integrate(self, x: Array, seed: int, *, quiet: bool) -> LogEvidence:
         rng = np.random.default_rng(seed)
+        if (states := list_states(self.prior)) is not None:
+            return states.integrate(lambda theta: self._log_likelihood(theta, x), rng=rng, quiet=quiet)
         return integrate_likelihood(
             lambda theta: self._log_likelihood(theta, x),
             self.prior,

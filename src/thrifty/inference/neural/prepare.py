@@ -11,7 +11,7 @@ from thrifty.errors import DataError, warn
 from thrifty.inference.checks import MAX_FAILED_MASS, Reach, check_run_count, check_weights, find_varying
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, find_discrete, levels_of
 from thrifty.weights import normalise
 
 MIN_LOG_SCALE_RATIO = 20.0  # a positive parameter with high / low above this is seen on a log-like scale
@@ -117,5 +117,7 @@ def choose_condition_box(prior: Prior) -> BoxTransform:
     both = np.isfinite(low) & np.isfinite(high)
     with np.errstate(divide="ignore", invalid="ignore"):
         plain = both & ~((low > 0) & (high / low > MIN_LOG_SCALE_RATIO))
+    levels = levels_of(prior)
+    plain &= ~find_discrete(levels)
     low[plain], high[plain] = -np.inf, np.inf
-    return BoxTransform(low, high)
+    return BoxTransform(low, high, levels)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from thrifty.errors import DataError
-from thrifty.inference.archive import Arrays, Recipe
+from thrifty.inference.archive import Arrays, Recipe, describe_levels, read_levels
 from thrifty.inference.neural.cells import Cells
 from thrifty.inference.neural.prepare import MIN_LOG_SCALE_RATIO, Rows
 from thrifty.inference.transforms import BoxTransform
@@ -121,6 +121,31 @@ class Frame:
         """Parameters as the network sees them."""
         return self.theta.forward(self.box.to_unconstrained(theta)).astype(np.float32)
 
+    def encode_condition(self, theta: Array) -> Float32:
+        """Parameters (n, p) as a network sees them that models x: each category is a number 0 or 1 of its own."""
+        y = self.encode_theta(theta)
+        if not any(self.box.levels):
+            return y
+        columns = zip(y.T, theta.T, self.box.levels, strict=True)
+        parts = [
+            (codes[:, None] == np.arange(len(level))).astype(np.float32) if level else column[:, None]
+            for column, codes, level in columns
+        ]
+        return np.hstack(parts)
+
+    @property
+    def condition_size(self) -> int:
+        """How many numbers `encode_condition` makes of one theta."""
+        return sum(len(level) if level else 1 for level in self.box.levels or (None,) * self.box.dim)
+
+    @property
+    def states(self) -> tuple[int, ...]:
+        """How many values each parameter (p,) has where theta is modelled; 0 for numbers. Empty where all are."""
+        if not self.box.levels:
+            return ()
+        width = np.where(self.box.discrete, self.box.high - self.box.low + 1, 0)
+        return tuple(int(count) for count in width)
+
     def decode_theta(self, y: npt.ArrayLike) -> Array:
         """Back to the user's parameters."""
         return self.box.to_bounded(self.theta.backward(np.asarray(y, dtype=np.float64)))
@@ -171,7 +196,7 @@ class Frame:
             arrays |= {"knots": self.scores.knots, "scores": self.scores.values}
         arrays |= {} if self.cells is None else self.cells.to_arrays()
         arrays |= {} if self.decades is None else {"decades": self.decades}
-        return {"event": list(self.event), "shaped": self.shaped}, arrays
+        return {"event": list(self.event), "shaped": self.shaped} | describe_levels(self.box.levels), arrays
 
     @classmethod
     def from_parts(cls, recipe: Recipe, arrays: Arrays, dim: int) -> Frame:
@@ -192,7 +217,7 @@ class Frame:
             if bad or values.shape != shape or (label == "keep") != (values.dtype == np.bool_):
                 raise DataError(f"frame {label} {values.shape} is not {shape} of valid numbers", code="bad-file")
         return cls(
-            box=BoxTransform(arrays["box_low"], arrays["box_high"]),
+            box=BoxTransform(arrays["box_low"], arrays["box_high"], read_levels(recipe, dim)),
             theta=Affine(arrays["theta_centre"], arrays["theta_scale"]),
             x=Affine(arrays["x_centre"], arrays["x_scale"]),
             keep=keep,
@@ -205,16 +230,28 @@ class Frame:
 
 
 def measure_frame(
-    rows: Rows, box: BoxTransform, *, shaped: bool = False, scores: bool = False, cells: bool = False
+    rows: Rows,
+    box: BoxTransform,
+    *,
+    shaped: bool = False,
+    scores: bool = False,
+    cells: bool = False,
+    codes: bool = False,
 ) -> Frame:
-    """Measure the frame of a table of pairs, with the weights as used in training."""
+    """Measure the frame of a table of pairs, with the weights as used in training.
+
+    With `codes` discrete parameters are counted from 0, for a network that models them.
+    """
     keep = np.ones_like(rows.keep) if shaped else rows.keep
     flat = rows.x.reshape(len(rows.x), -1)[:, keep]
     found = Cells.of(flat, rows.log_weights) if cells else None
     decades = _find_decades(flat, found) if cells else None
+    theta = Affine.of(box.to_unconstrained(rows.theta), rows.log_weights)
+    if codes and box.levels:
+        theta = Affine(np.where(box.discrete, box.low, theta.centre), np.where(box.discrete, 1.0, theta.scale))
     return Frame(
         box=box,
-        theta=Affine.of(box.to_unconstrained(rows.theta), rows.log_weights),
+        theta=theta,
         x=Affine.of(_compress(flat, decades), rows.log_weights),
         keep=keep,
         event=tuple(rows.x.shape[1:]),

@@ -195,22 +195,25 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
     p, seen = len(frame.box.low), frame.inputs
     stored = sum(values.size for values in arrays.values())
     width = int(np.prod(seen))
-    features, context = (width, p) if method == "nle" else (p, width)
+    size = p if method in ("npe", "fmpe") else frame.condition_size
+    features, context = (width, size) if method == "nle" else (size, width)
     if recipes.is_recipe(embedding):
         _check_size(embedding.numbers(seen), stored)
         context = embedding.features
     if recipes.is_recipe(network):
         _check_size(network.numbers(features, context), stored)
     with seed_torch(0):
-        theta, x = torch.zeros(2, p), torch.zeros(2, *seen)
+        theta, x = torch.zeros(2, size), torch.zeros(2, *seen)
         theta[1], x[1] = 1.0, 1.0  # sbi's builders standardise: two equal rows would divide by zero
         if method == "nle":
-            net = build_density(network, x, theta, context=p, likelihood=True)
+            net = build_density(network, x, theta, context=size, likelihood=True)
         else:
             module, context = build_embedding(embedding, seen)
             shown = x[:, None] if isinstance(embedding, recipes.SetEmbedding) else x
-            build = build_ratio if method == "nre" else build_density
-            net = build(network, theta, shown, context=context, embedding=module)
+            if method == "nre":
+                net = build_ratio(network, theta, shown, context=context, embedding=module)
+            else:
+                net = build_density(network, theta, shown, context=context, embedding=module, states=frame.states)
     if method in ("npe", "fmpe") and _HEAD_START in arrays:
         net.shift = Shift(len(arrays[_HEAD_START]), p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy.typing as npt
 
 from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError, MissingExtraError
+from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
 
 # Epochs of a cycle are EPOCH_FACTOR / sqrt(n), so that the time grows as sqrt(n): 44 epochs at 1,000 runs, 20 at 5,000.
 # Twice as many make the training loss lower and the posterior worse (counts, development seeds 101 to 103).
@@ -40,7 +40,7 @@ class Training:
         clip: Largest norm of a gradient.
         time_limit: Seconds of training, or a text such as "10 min", or None.
         checkpoint: File to write each epoch and to resume from, or None.
-        progress: Show a bar; by default only in a terminal.
+        progress: Show a bar; by default in a terminal and in a notebook.
         cycle: Epochs of one cycle of the learning rate, up and down to almost nothing, after which training ends. 0
             for a constant rate that is halved when progress stalls, until `patience` ends it. By default a cycle of
             1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0.
@@ -220,12 +220,20 @@ def require_neural() -> None:
         )
 
 
+def _describe_epoch(state: Any) -> str:
+    losses = state.validation
+    return f"epoch {len(losses)}  validation {losses[-1]:.3f}  best {losses[state.best_epoch]:.3f}"
+
+
 @contextlib.contextmanager
 def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
     """Yield a function to call with the state after each epoch."""
-    wanted = sys.stderr.isatty() if settings.progress is None else settings.progress
-    if not wanted:
+    if not wants_bar(settings.progress):
         yield lambda state: None
+        return
+    if is_notebook():
+        shown = NotebookBar("training")
+        yield lambda state: shown.update(state.since / settings.patience, [_describe_epoch(state)])
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn

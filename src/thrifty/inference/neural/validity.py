@@ -35,9 +35,9 @@ class ValidNet(nn.Module):
 def fit_validity(simulations: Simulations, frame: Frame, *, seed: int) -> ValidNet:
     """Train the classifier on all runs that have begun."""
     with seed_torch(seed):
-        net = ValidNet(simulations.dim)
+        net = ValidNet(frame.condition_size)
     known = simulations.status != "pending"  # a run that never began says nothing
-    theta = torch.from_numpy(frame.encode_theta(simulations.theta[known]))
+    theta = torch.from_numpy(frame.encode_condition(simulations.theta[known]))
     valid = torch.from_numpy(simulations.ok[known].astype(np.float32))
     table = Table((theta, valid), np.ones(len(theta)), mark_held_out(simulations.index[known], 0.1))
     train(net, _loss, table=table, settings=Training(progress=False), seed=seed)

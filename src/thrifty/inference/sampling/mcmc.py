@@ -104,7 +104,7 @@ def sample_posterior(
         ((1000, 1), True, False)
     """
     box = BoxTransform.of(prior)
-    by_gradient = gradient if prior.dim >= MIN_NUTS_DIM else None
+    by_gradient = gradient if prior.dim >= MIN_NUTS_DIM and not box.levels else None  # whole numbers have no gradient
     usual = max(EMCEE_WALKERS if by_gradient is None else NUTS_WALKERS, 10 * prior.dim)
     walkers = usual if walkers is None else max(walkers, 2 * prior.dim + 2)
     walkers += walkers % 2
@@ -113,7 +113,7 @@ def sample_posterior(
         likelihood=lambda z: drop_nan(log_likelihood(box.to_bounded(z))),
         log_prior=lambda z: drop_nan(prior.log_prob(box.to_bounded(z)) + box.log_jacobian(z)),
     )
-    z = box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng))
+    z = box.spread(box.to_unconstrained(prior.sample(max(START_DRAWS, 4 * walkers), rng)), rng)
     first, family = _place_walkers(
         target, z, walkers, None if start is None else box.to_unconstrained(start[None]), rng
     )

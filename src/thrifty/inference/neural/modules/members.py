@@ -6,6 +6,8 @@ m, s (one affine autoregressive layer, y_1 first) and a, mean, sd (y_p first; `f
 perceptrons of c and of the numbers before j: one for each member and each j, so that a step over K p of them is a few
 large products. The members start at different numbers and see the same rows; their mean is steadier than any of them,
 at the CPU time of one spline flow.
+
+Discrete numbers d come first: q(d, y | c) = prod_j softmax(f_j(c, d_<j))[d_j] q(y | c, d), with d as zeros and ones.
 """
 
 from __future__ import annotations
@@ -150,3 +152,93 @@ class MembersNet(nn.Module):
 def _bounded(out: Tensor) -> tuple[Tensor, Tensor]:
     """Split the outputs (..., 2) of the affine layer into place and log scale."""
     return out[..., 0], MAX_LOG_SCALE * torch.tanh(out[..., 1] / MAX_LOG_SCALE)
+
+
+class DiscreteHead(nn.Module):
+    """Probabilities of several discrete numbers, one after the other: K perceptrons for each, averaged.
+
+    Args:
+        counts: Number of values of each; they are coded 0, 1, ...
+        context: Size of the condition.
+        hidden: Widths of the hidden layers.
+        members: K.
+    """
+
+    def __init__(self, counts: tuple[int, ...], context: int, hidden: tuple[int, ...], members: int) -> None:
+        super().__init__()
+        self.counts, self.members, self.layers = counts, members, len(hidden) + 1
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for j, count in enumerate(counts):
+            for first, last in itertools.pairwise((context + sum(counts[:j]), *hidden, count)):
+                bound = max(first, 1) ** -0.5
+                self.weights.append(nn.Parameter((2 * torch.rand(members, first, last) - 1) * bound))
+                self.biases.append(nn.Parameter((2 * torch.rand(members, 1, last) - 1) * bound))
+
+    def _log_shares(self, place: int, seen: Tensor) -> Tensor:
+        """Log probabilities (k, b, count) of the number at a place, from c and the numbers before it (b, e + ...)."""
+        h = seen.expand(self.members, *seen.shape)
+        for layer in range(place * self.layers, (place + 1) * self.layers):
+            h = torch.baddbmm(self.biases[layer], h, self.weights[layer])
+            h = nn.functional.silu(h) if (layer + 1) % self.layers else h
+        return torch.log_softmax(h, -1)
+
+    def show(self, codes: Tensor) -> Tensor:
+        """Return codes (b, d), whole numbers, as zeros and ones (b, sum of counts)."""
+        parts = [nn.functional.one_hot(codes[:, j], count) for j, count in enumerate(self.counts)]
+        return torch.cat(parts, 1).float()
+
+    def log_prob_members(self, codes: Tensor, c: Tensor) -> Tensor:
+        """Log probability (k, b) of codes (b, d) given c (b, e), of each member."""
+        shown, total = self.show(codes), torch.zeros(self.members, len(codes))
+        for j in range(len(self.counts)):
+            shares = self._log_shares(j, torch.cat([c, shown[:, : sum(self.counts[:j])]], 1))
+            total = total + shares.gather(2, codes[None, :, j : j + 1].expand(self.members, -1, -1))[..., 0]
+        return total
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """Draw codes (b, d), each row from a member chosen at random."""
+        member, rows = torch.randint(self.members, (len(c),), generator=g), torch.arange(len(c))
+        codes = torch.zeros(len(c), len(self.counts), dtype=torch.long)
+        for j in range(len(self.counts)):
+            shares = self._log_shares(j, torch.cat([c, self.show(codes)[:, : sum(self.counts[:j])]], 1))
+            codes[:, j] = torch.multinomial(shares[member, rows].exp(), 1, generator=g)[:, 0]
+        return codes
+
+
+class MixedNet(nn.Module):
+    """Discrete numbers by their probabilities, and the others by a density given them; y (b, p) holds both."""
+
+    def __init__(self, head: DiscreteHead, density: nn.Module | None, states: tuple[int, ...]) -> None:
+        super().__init__()
+        self.head, self.density, self.members = head, density, head.members
+        self.discrete = torch.tensor([count > 0 for count in states])
+
+    def _split(self, y: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return codes (b, d), the other numbers (b, p - d) and the condition with the codes (b, e + counts)."""
+        last = torch.tensor(self.head.counts) - 1
+        codes = torch.minimum(y[:, self.discrete].round().long().clamp(min=0), last)
+        return codes, y[:, ~self.discrete], torch.cat([c, self.head.show(codes)], 1)
+
+    def log_prob_members(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log probability times density (k, b) of each member: what is maximised."""
+        codes, rest, shown = self._split(y, c)
+        total = self.head.log_prob_members(codes, c)
+        if self.density is None:
+            return total
+        many = isinstance(self.density, MembersNet)
+        return total + (self.density.log_prob_members if many else self.density.log_prob)(rest, shown)  # type: ignore[operator]
+
+    def log_prob(self, y: Tensor, c: Tensor) -> Tensor:
+        """Log of mean probability times mean density (b,)."""
+        codes, rest, shown = self._split(y, c)
+        total = torch.logsumexp(self.head.log_prob_members(codes, c), 0) - math.log(self.members)
+        return total if self.density is None else total + self.density.log_prob(rest, shown)  # type: ignore[operator]
+
+    def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
+        """Draw once per row of c (b, e)."""
+        codes = self.head.sample(c, g)
+        out = torch.empty(len(c), len(self.discrete))
+        out[:, self.discrete] = codes.float()
+        if self.density is not None:
+            out[:, ~self.discrete] = self.density.sample(torch.cat([c, self.head.show(codes)], 1), g)  # type: ignore[operator]
+        return out

@@ -1,0 +1,97 @@
+"""The runs of `th.infer` with a method that takes any table: pilot, plan, run, within a number of runs or a budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from thrifty.campaign.settings import check_count
+from thrifty.durations import Duration
+from thrifty.errors import ConfigError
+from thrifty.inference.checks import read_observations
+from thrifty.named import order_observation
+from thrifty.types import Array
+
+if TYPE_CHECKING:
+    from thrifty.campaign.campaign import Campaign
+
+PILOTS = 200  # timed runs, as in the paper; a fifth of a small campaign, since they are used to learn the cost only
+PILOT_BUDGET_SHARE = 0.1  # of a budget, at most, once the first pilots have shown what a run costs
+FIRST_PILOTS_PER_PARAMETER = 10  # a cost surface needs points in each direction
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What a user asked for.
+
+    Attributes:
+        n: Runs besides the pilot, or None.
+        budget: "2 cpu-h", "40 min" or a number in the unit of cost, or None; with n, whichever comes first.
+        pilot: Pilot runs, or None to choose.
+        time_limit, on_timeout: Limit of each run, as for `Campaign.run`.
+        workers: Local processes.
+    """
+
+    n: int | None
+    budget: float | str | None = None
+    pilot: int | None = None
+    time_limit: Duration | None = None
+    on_timeout: str | None = None
+    workers: int = 2
+
+    def run(self, campaign: Campaign, x_o: Any) -> Array:
+        """Do pilot, plan and runs; return the observation as numbers, refused right after the pilot if none fits."""
+        how: dict[str, Any] = {"workers": self.workers, "time_limit": self.time_limit, "on_timeout": self.on_timeout}
+        budget = _write_budget(self.budget, campaign)
+        first = self._count_first(campaign.prior.dim)
+        campaign.pilot(first, **how)
+        observed = read_observed(campaign, x_o)
+        if budget is not None and self.pilot is None:
+            campaign.pilot(self._extend_pilot(campaign, budget, first), **how)
+        is_counted = self.n is not None  # then the budget is a cap
+        campaign.plan(n=self.n, budget=None if is_counted else budget, cap=budget if is_counted else None)
+        campaign.run(**how)
+        return observed
+
+    def _count_first(self, dim: int) -> int:
+        """Return the pilot runs before anything is known of the cost."""
+        if self.pilot is not None:
+            check_count(self.pilot, "pilot")
+            return self.pilot
+        first = FIRST_PILOTS_PER_PARAMETER * dim
+        return first if self.n is None or self.budget is not None else min(PILOTS, max(self.n // 5, first))
+
+    def _extend_pilot(self, campaign: Campaign, budget: str, first: int) -> int:
+        """Return the pilot runs that a part of the budget pays for; decided once, by the first pilots alone."""
+        with campaign.session.reading() as opened:
+            settings, amount = opened.settings, opened.settings.read_budget(budget)
+            if settings.pilots > first or amount is None:
+                return max(settings.pilots, first)
+            spent = opened.spent(amount.of) * amount.per_unit
+        paid = int(PILOT_BUDGET_SHARE * amount.amount * first / spent) if spent > 0 else PILOTS
+        most = PILOTS if self.n is None else min(PILOTS, self.n // 5)
+        return max(first, min(paid, most))
+
+
+def read_observed(campaign: Campaign, x_o: Any) -> Array:
+    """Return the observation as numbers in the order of the outputs so far; refuse one that does not fit them."""
+    pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
+    event = pilots.pairs()[1].shape[1:]
+    read_observations(x_o, event, pilots.x_names)
+    return np.asarray(order_observation(x_o, event, pilots.x_names), dtype=np.float64)
+
+
+def _write_budget(budget: float | str | None, campaign: Campaign) -> str | None:
+    """Write a number as a budget in the unit of cost."""
+    if budget is None or isinstance(budget, str):
+        return budget
+    settings = campaign.session.settings()
+    if settings.cost == "wall":
+        raise ConfigError(
+            f"budget = {budget!r} has no unit",
+            code="bad-amount",
+            fix='"40 min", "2 cpu-h"; or cost="cpu" for CPU seconds',
+        )
+    return f"{float(budget)!r} {'cpu-s' if settings.cost == 'cpu' else settings.measured_unit}"

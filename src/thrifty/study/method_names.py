@@ -1,0 +1,60 @@
+"""The methods by name: one table for `th.infer(method="abc")`, the command line and `thrifty.toml`."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from typing import Any
+
+from thrifty.errors import ConfigError
+
+_CLASSES = {
+    "npe": "inference.neural.npe.NPE",
+    "fmpe": "inference.neural.fmpe.FMPE",
+    "nle": "inference.neural.nle.NLE",
+    "nre": "inference.neural.nre.NRE",
+    "abc": "inference.abc.ABC",
+    "synthetic": "inference.synthetic_likelihood.SyntheticLikelihood",
+    "scoring": "inference.scoring_rule.ScoringRule",
+}
+METHODS = {name: path.rpartition(".")[2] for name, path in _CLASSES.items()}  # name -> public name of the class
+
+
+def find_method(method: Any) -> Any:
+    """Return the class of a method that is given by its name; anything else as it is.
+
+    Raises:
+        ConfigError: bad-setting, no method has this name.
+
+    Example:
+        >>> find_method("abc") is th.ABC, find_method(th.NPE) is th.NPE
+        (True, True)
+    """
+    if not isinstance(method, str):
+        return method
+    if method.lower() not in _CLASSES:
+        near = difflib.get_close_matches(method.lower(), _CLASSES, n=1)
+        raise ConfigError(
+            f"method = {method!r} is not a method; by name there are {', '.join(_CLASSES)}",
+            code="bad-setting",
+            fix=f'method="{near[0]}"' if near else "pass the class itself, method=th.SMCABC",
+        )
+    module, _, name = _CLASSES[method.lower()].rpartition(".")
+    return getattr(import_module(f"thrifty.{module}"), name)
+
+
+def make_method(method: Any, prior: Any) -> Any:
+    """Return the method, made with its defaults when a class or its name was given, NPE where it is None.
+
+    Raises:
+        ConfigError: bad-setting, it has neither fit nor run.
+    """
+    chosen = find_method("npe" if method is None else method)
+    made = chosen(prior) if isinstance(chosen, type) else chosen
+    if not (hasattr(made, "fit") or hasattr(made, "run")):
+        raise ConfigError(
+            f"method = {method!r} is not a method",
+            code="bad-setting",
+            fix='"npe", "abc", ..., th.NPE, th.ABC, ... or th.NPE(prior, ...)',
+        )
+    return made
