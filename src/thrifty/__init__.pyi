@@ -44,11 +44,14 @@ from thrifty.inference.neural.recipes import (
     AutoregressiveMixture as AutoregressiveMixture,
     Classifier as Classifier,
     FlowMatching as FlowMatching,
+    ImageEmbedding as ImageEmbedding,
     MixtureDensity as MixtureDensity,
     MLPEmbedding as MLPEmbedding,
+    SequenceEmbedding as SequenceEmbedding,
     SetEmbedding as SetEmbedding,
     SignalEmbedding as SignalEmbedding,
 )
+from thrifty.inference.neural.spike_and_slab import SpikeAndSlab as SpikeAndSlab
 from thrifty.inference.neural.training_settings import Training as Training
 from thrifty.inference.saving import load_posterior as load_posterior
 from thrifty.inference.scoring_rule import ScoringRule as ScoringRule

@@ -6,6 +6,6 @@ Example:
 """
 
 from thrifty.inference.sample_distances import MMD, Energy, Wasserstein
-from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis
+from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, Manhattan
 
-__all__ = ["MMD", "Distance", "Energy", "Euclidean", "Mahalanobis", "Wasserstein"]
+__all__ = ["MMD", "Distance", "Energy", "Euclidean", "Mahalanobis", "Manhattan", "Wasserstein"]

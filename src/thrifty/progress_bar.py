@@ -1,6 +1,6 @@
 """Where a progress bar can be drawn, and the bar of a notebook.
 
-In a terminal, rich draws bars. A notebook shows one piece of HTML that is written anew in place. This needs IPython
+In a terminal, rich draws bars. A notebook shows one piece of HTML that is written again in place. This needs IPython
 alone, which every notebook has: Jupyter, VS Code, Colab, and notebooks that are executed without a browser.
 """
 

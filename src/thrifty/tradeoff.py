@@ -32,9 +32,10 @@ from thrifty.types import Array, Cost, Penalty, Prior
 
 if TYPE_CHECKING:
     from rich.table import Table
-MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 
     from thrifty.costs.finish import FinishModel
+
+MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 
 
 @dataclass(frozen=True)
@@ -273,7 +274,9 @@ def make_row(proposal: CostAware, label: str) -> Row:
     """Compute the figures of a proposal."""
     gain, ess_fraction = proposal.gain, proposal.valid_ess_fraction
     penalty = proposal.penalty
-    product = gain * ess_fraction / proposal.finish_share
+    product = gain * ess_fraction
+    if proposal.finish is not None:  # rounded: plain draws buy exactly what plain draws buy
+        product = round(product / proposal.finish_share, 12)
     return Row(
         label=label,
         k=float(penalty.k) if isinstance(penalty, Power) else float("nan"),

@@ -34,7 +34,7 @@ def as_rows(values: Any, name: str = "theta", dim: int | None = None, names: Seq
         >>> as_rows({"gamma": 0.1, "beta": 0.5}, names=("beta", "gamma")).tolist()
         [[0.5, 0.1]]
     """
-    if names:
+    if names and not isinstance(values, np.ndarray):
         values = read_parameters(values, names)
     try:
         table = np.asarray(values, dtype=np.float64)

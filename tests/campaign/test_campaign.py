@@ -16,6 +16,7 @@ import thrifty as th
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
+from thrifty.runner.progress import format_amount
 from thrifty.runner.snapshot import estimate_savings
 from thrifty.runner.task import Outcome
 from thrifty.tables.simulations import table_hash
@@ -527,7 +528,7 @@ def test_left_is_in_the_unit_of_the_price(tmp_path, cost):
     np.testing.assert_allclose(status.left, 0.01 * seconds)
     with pytest.raises(CampaignError, match="50 planned runs") as caught:
         c.simulations()
-    assert f"{0.01 * seconds:,.3g} eur predicted" in str(caught.value)
+    assert f"({format_amount(0.01 * seconds, 'eur')} predicted)" in str(caught.value)
 
 
 def test_saved_is_that_of_the_whole_plan_at_any_time(finished, tmp_path):

@@ -135,11 +135,11 @@ def look_at(site: Path, pages: list[str], home: Path, widths: tuple[int, ...] = 
 
 def find_elsewhere(log: Path) -> list[str]:
     """Find addresses on other hosts that pages asked for; what the browser asks for itself has no origin."""
-    text = log.read_text(encoding="utf-8", errors="replace").rstrip().rstrip(",")
+    text = log.read_text(encoding="utf-8", errors="replace")
     try:
         events = json.loads(text)
-    except json.JSONDecodeError:  # a browser that was ended may not have closed its log
-        events = json.loads(text + "]}")
+    except json.JSONDecodeError:  # a browser that was ended may not have closed its log: one event a line, the last cut
+        events = json.loads(text[: text.rindex("\n")].rstrip().rstrip(",") + "]}")
     start = events["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     jobs = [e["params"] for e in events["events"] if e["type"] == start and "url" in e.get("params", {})]
     asked = {job["url"] for job in jobs if job.get("initiator") != "not an origin"}

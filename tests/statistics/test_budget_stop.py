@@ -102,7 +102,7 @@ def test_a_cost_budget_is_unbiased_and_skipping_is_not(rng):
 
 
 def test_predictions_twenty_times_too_low_do_not_double_the_bill(rng, monkeypatch):
-    """Runs under way count at the cost that runs turned out to have; counted as predicted, a whole wave is overlooked."""
+    """Runs under way count at the measured cost; counted as predicted, a whole wave is overlooked."""
     theta, budget = rng.random((2000, 1)), 20_000.0
     cost = 100 * (1 + theta[:, 0])
 

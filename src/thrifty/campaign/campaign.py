@@ -37,9 +37,9 @@ from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.progress import ProgressMode
-from thrifty.runner.signatures import get_name, read_signature
+from thrifty.runner.signatures import read_signature
 from thrifty.runner.simulator import bind_names
-from thrifty.runner.task import CostKind, Engine
+from thrifty.runner.task import CostKind, Engine, get_name
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
 from thrifty.store.lock import FolderLock

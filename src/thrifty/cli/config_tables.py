@@ -77,6 +77,7 @@ class PlanSettings:
         budget: What may be spent, pilot included: "2 cpu-h", "40 min", "200 eur". With n, whichever is reached first.
         penalty: Power of cost; by default the square root of cost, or no penalty where the cost is nearly flat.
         mixture: true for a mixture of several penalties, or the list of their powers.
+        avoid_failures: true to draw less where runs fail; by default where more than 5 % of the pilot failed.
         pilot: Number of timed prior runs; by default 60, or ten per parameter if that is more.
         seed: Seed of the campaign.
     """

@@ -93,7 +93,8 @@ class Misspecification(DisplayedCheck):
             return f"x_o is unusual: few simulations are as far from the others{seen} ({p_value}){where}"
         return (
             f"x_o is far from all simulations{seen} ({p_value}){where}:"
-            " the posterior extrapolates, and the model may be wrong"
+            " the posterior extrapolates, and the model may be wrong; if single statistics are,"
+            " th.NPE(prior, noise=th.SpikeAndSlab()) lets the others decide"
         )
 
 

@@ -52,7 +52,8 @@ class ABC:
         epsilon: Accept distances up to this.
         quantile: Accept this share of *prior mass*.
         n_accept: Accept this many nearest runs. With none of the three: 1 % of prior mass and enough for a posterior.
-        distance: `Euclidean()` by default; `Mahalanobis()`, `Energy()`, `MMD()`, `Wasserstein()` or a callable.
+        distance: `Euclidean()` by default; `Manhattan()` (robust), `Mahalanobis()`, `Energy()`, `MMD()`,
+            `Wasserstein()` or a callable.
         adjust: "none", "linear" (weighted regression), "local" (with an Epanechnikov kernel), or "auto" (local where
             the accepted runs are enough for it). Left out: "auto" where the tolerance is left out too, else "none".
 

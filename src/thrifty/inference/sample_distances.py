@@ -18,7 +18,15 @@ from typing import Any, Self
 import numpy as np
 
 from thrifty.errors import ConfigError, DataError
-from thrifty.inference.vector_distances import Distance, Euclidean, Mahalanobis, PlainDistance, chunks, robust_spread
+from thrifty.inference.vector_distances import (
+    Distance,
+    Euclidean,
+    Mahalanobis,
+    Manhattan,
+    PlainDistance,
+    chunks,
+    robust_spread,
+)
 from thrifty.types import Array, freeze
 
 
@@ -208,7 +216,9 @@ def median_lengthscale(observed: Array) -> float:
     return middle if middle > 0 else 1.0  # one observed draw, or ties: the prior spread is the unit
 
 
-_KINDS = {"euclidean": Euclidean, "mahalanobis": Mahalanobis, "energy": Energy, "mmd": MMD, "wasserstein": Wasserstein}
+_KINDS: dict[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Euclidean, Manhattan, Mahalanobis, Energy, MMD, Wasserstein)
+}
 
 
 def distance_from_dict(values: dict[str, Any]) -> Distance:

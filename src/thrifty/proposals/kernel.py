@@ -15,7 +15,7 @@ section 3.1 with the chance of acceptance as integrand). With S the mean covaria
 
 Discrete parameters move by themselves, each by a pmf of its own: a whole number to the one nearest to a normal draw,
 P(k | k_j) = Phi((k - k_j + 1/2)/s) - Phi((k - k_j - 1/2)/s); a category of C stays with probability 1 - r and is drawn
-anew otherwise, P(k | k_j) = (1 - r) 1[k = k_j] + r/C. K is the sum over j of W_j times all of them.
+again otherwise, P(k | k_j) = (1 - r) 1[k = k_j] + r/C. K is the sum over j of W_j times all of them.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class KernelProposal:
                 theta[:, column] = np.round(theta[:, column])
             elif level:
                 moves = rng.random(len(theta)) < CATEGORY_MOVES
-                anew = rng.integers(len(level), size=len(theta))
-                theta[:, column] = np.where(moves, anew, centres[:, column])
+                again = rng.integers(len(level), size=len(theta))
+                theta[:, column] = np.where(moves, again, centres[:, column])
 
     def _log_moves(self, theta: Array) -> Array:
         """Return log P (n, J) that the discrete parameters of each centre move to those of theta (n, p)."""

@@ -188,7 +188,8 @@ class Facts:
         k = 0.0 if self.proposal is None else chosen.k if isinstance(chosen, Power) else None
         if k not in powers:
             powers.append(chosen)
-        table = tradeoff(self.known_prior, self.model, powers)
+        finish = None if self.proposal is None else self.proposal.finish
+        table = tradeoff(self.known_prior, self.model, powers, finish=finish)
         return table, table[powers.index(k) if k in powers else len(powers) - 1]
 
     @cached_property

@@ -174,7 +174,7 @@ def watch_progress(mode: ProgressMode, watched: Watched, *, stream: TextIO | Non
     if mode not in ("auto", "quiet", "plain", "bar", "json"):
         raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="bad-setting")
     target: TextIO = stream if stream is not None else sys.stderr
-    in_notebook = stream is None and is_notebook()
+    in_notebook = mode in ("auto", "bar") and stream is None and is_notebook()
     if mode == "auto":
         mode = "bar" if target.isatty() or in_notebook else "plain"
     view = {"quiet": Quiet, "plain": Plain, "json": Json, "bar": InNotebook if in_notebook else Bar}[mode]

@@ -22,6 +22,7 @@ import numpy as np
 
 from thrifty.errors import SimulatorError
 from thrifty.named import list_names
+from thrifty.runner.task import get_name
 from thrifty.types import Array
 
 Source = str | int  # "theta", "rng", "seed", or the position of a parameter
@@ -62,12 +63,6 @@ class Signature:
             return float(theta[source]) if isinstance(source, int) else given[source]
 
         return simulator(*map(value, self.positional), **{name: value(source) for name, source in self.keywords})
-
-
-def get_name(simulator: Any) -> str:
-    """Return what to call a simulator in messages."""
-    own = simulator.func if isinstance(simulator, functools.partial) else simulator
-    return getattr(own, "__qualname__", None) or type(own).__name__
 
 
 def read_signature(simulator: Callable[..., Any], names: Sequence[str] = ()) -> Signature:

@@ -18,7 +18,8 @@ import numpy as np
 
 from thrifty.errors import SimulatorError
 from thrifty.named import split_names
-from thrifty.runner.signatures import get_name, read_signature
+from thrifty.runner.signatures import read_signature
+from thrifty.runner.task import get_name
 from thrifty.types import Array, Output
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
@@ -110,6 +111,12 @@ class Job:
     warm_up: bool = False  # a fresh worker repeats its first run, so that imports and compilation are not timed
     output_limit: int = MAX_OUTPUT_BYTES
     names: tuple[str, ...] = ()  # of the parameters, for simulators that take them by name
+
+
+def get_name(simulator: Any) -> str:
+    """Return what to call a simulator in messages."""
+    own = simulator.func if isinstance(simulator, functools.partial) else simulator
+    return getattr(own, "__qualname__", None) or type(own).__name__
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ METHODS = {
     "npe-after": th.NPE(BOX, network=MDN, correction="after", training=RUN),
     "npe-atomic": th.NPE(BOX, network=MDN, correction="atomic", training=RUN),
     "npe-embedded": th.NPE(BOX, network=MDN, embedding=th.MLPEmbedding(4, (8,)), training=RUN),
+    "npe-robust": th.NPE(BOX, network=MDN, noise=th.SpikeAndSlab(copies=2), training=RUN),
     "fmpe": th.FMPE(BOX, network=th.FlowMatching((16, 16)), training=RUN),
     "fmpe-after": th.FMPE(BOX, network=th.FlowMatching((16, 16)), correction="after", training=RUN),
     "nle": th.NLE(BOX, network=SMALL, training=RUN),
@@ -184,7 +185,6 @@ def test_importing_thrifty_does_not_import_torch():
     [
         lambda: th.NPE(BOX, correction="none"),
         lambda: th.FMPE(BOX, correction="atomic"),
-        lambda: th.FMPE(BOX, network=th.MAF()),
         lambda: th.NLE(BOX, failures="ignore"),
         lambda: th.Ensemble(BOX),
         lambda: th.Ensemble(th.NPE(BOX), members=0),
@@ -196,6 +196,20 @@ def test_bad_settings(bad):
     with pytest.raises(th.ThriftyError) as caught:
         bad()
     assert caught.value.code in ("bad-setting", "bad-setting")
+
+
+@pytest.mark.parametrize(
+    ("method", "says"),
+    [
+        (th.FMPE(BOX, network=th.MAF()), "learns a field, and MAF.* is a density"),
+        (th.NPE(BOX, network=th.FlowMatching()), "is a field, learned by th.FMPE alone"),
+        (th.NLE(BOX, network=th.FlowMatching()), "is a field, learned by th.FMPE alone"),
+    ],
+)
+def test_fields_and_densities_are_told_apart(method, says, sims):
+    with pytest.raises(th.ThriftyError, match=says) as caught:
+        method.fit(sims, seed=0)
+    assert caught.value.code == "bad-setting"
 
 
 def test_scipy_priors_are_saved_by_name(tmp_path, rng):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from thrifty.errors import ConfigError
 from thrifty.inference.neural.npe import NPE
-from thrifty.inference.neural.recipes import FlowMatching, is_recipe
+from thrifty.inference.neural.recipes import FlowMatching
 
 if TYPE_CHECKING:
     import torch
@@ -56,12 +56,6 @@ class FMPE(NPE):
                 'correction="atomic" needs the density of ten parameters in every step, which a flow must integrate',
                 code="bad-setting",
                 fix='correction="weights" or "after", or th.NPE',
-            )
-        if is_recipe(self.network) and not isinstance(self.network, FlowMatching):
-            raise ConfigError(
-                f"FMPE learns a field, and {type(self.network).__name__} is a density",
-                code="bad-setting",
-                fix=f"network=th.FlowMatching(), or th.NPE(prior, network=th.{type(self.network).__name__}())",
             )
 
     def _choose_loss(self, *, sets: bool) -> Any:

@@ -17,7 +17,7 @@ from thrifty.errors import ConfigError, QualityGateError
 from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, describe_failures, prepare
-from thrifty.inference.neural.recipes import AutoregressiveMixture
+from thrifty.inference.neural.recipes import AutoregressiveMixture, ImageEmbedding, SequenceEmbedding
 from thrifty.inference.neural.standardise import Frame, measure_frame
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import Training, fingerprint_held_out, mark_held_out, require_neural
@@ -56,10 +56,11 @@ class LikelihoodMethod(ABC):
         from thrifty.inference.neural.networks import seed_torch
         from thrifty.inference.neural.training import Table, scale_to_mean_one, train
 
-        rows = prepare(simulations, self.prior, weighted=self.weighted)
         box, shaped = choose_condition_box(self.prior), self.embedding is not None
+        rows = prepare(simulations, self.prior, weighted=self.weighted, shaped=shaped)
         scores, cells = self.method == "nre", self.method == "nle"  # x is a condition, or what is modelled
-        frame = measure_frame(rows, box, shaped=shaped, scores=scores, cells=cells)
+        padded = isinstance(self.embedding, SequenceEmbedding)
+        frame = measure_frame(rows, box, shaped=shaped, padded=padded, scores=scores, cells=cells)
         seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(3, np.uint64) >> np.uint64(1)]
         valid, notes = self._fit_validity(simulations, frame, seeds[2])
         weights, share = scale_to_mean_one(rows.log_weights), self.training.validation
@@ -69,7 +70,8 @@ class LikelihoodMethod(ABC):
         with seed_torch(seeds[0]):
             net, tensors = self._build(network, rows, frame, weights)
         table = Table(tensors, weights, mark_held_out(rows.index, share))
-        settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle")
+        images = isinstance(self.embedding, ImageEmbedding)
+        settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle", images=images)
         curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes, *self._notes(frame))
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)

@@ -19,7 +19,6 @@ import zuko
 from torch import Tensor, nn
 
 from thrifty.errors import ConfigError
-from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet, SbiFieldNet
 from thrifty.inference.neural.modules.head_start import Shift
 from thrifty.inference.neural.modules.members import ACTIVATIONS, DiscreteHead, MembersNet, MixedNet, build_mlp
 from thrifty.inference.neural.recipes import (
@@ -53,6 +52,30 @@ def use_one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def choose_device(name: str) -> torch.device:
+    """Return the device of a name, or the best one for "auto".
+
+    Raises:
+        ConfigError: bad-setting, the device is not there.
+
+    Example:
+        >>> choose_device("cpu").type
+        'cpu'
+    """
+    there = ["cpu"] + ["cuda"] * torch.cuda.is_available() + ["mps"] * torch.backends.mps.is_available()
+    if name == "auto":
+        return torch.device("cuda" if "cuda" in there else there[-1])
+    device = torch.device(name)
+    if device.type not in there or (device.index or 0) >= max(torch.cuda.device_count(), 1):
+        raise ConfigError(
+            f"device {name!r} is not available: torch {torch.__version__} finds {', '.join(there)}"
+            + (f" ({torch.cuda.device_count()} of cuda)" if "cuda" in there else ""),
+            code="bad-setting",
+            fix='Training(device="auto") takes what is there; for cuda install a torch that is built with it',
+        )
+    return device
 
 
 def make_generator(seed: int) -> torch.Generator:
@@ -186,6 +209,14 @@ class SbiNet(nn.Module):
             return self.estimator.sample((1,), condition=c)[0]  # type: ignore[operator]
 
 
+_DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
+    NSF: FlowNet,
+    MAF: FlowNet,
+    AutoregressiveMixture: MembersNet,
+    MixtureDensity: MixtureNet,
+}
+
+
 class DensityNet(nn.Module):
     """log q(y | embedding(c))."""
 
@@ -284,15 +315,6 @@ class SbiRatio(nn.Module):
         return self.estimator(theta, context).reshape(len(theta))
 
 
-_DENSITIES: dict[type, Callable[[Any, int, int], nn.Module]] = {
-    NSF: FlowNet,
-    MAF: FlowNet,
-    AutoregressiveMixture: MembersNet,
-    MixtureDensity: MixtureNet,
-    FlowMatching: FlowMatchingNet,
-}
-
-
 def build_density(
     network: Any,
     y: Tensor,
@@ -301,31 +323,48 @@ def build_density(
     context: int,
     embedding: nn.Module | None = None,
     likelihood: bool = False,
+    field: bool = False,
     states: tuple[int, ...] = (),
 ) -> DensityNet:
     """Build a density of y (n, p) given c: from a recipe, or sbi's, whose builders are called (theta, x) always.
 
     `states` (p,) says how many values each discrete column of y has, 0 for numbers; empty where all are numbers.
+
+    Raises:
+        ConfigError: bad-setting, no network, or a field where a density is learned, or the other way round.
     """
-    features = y.shape[1]
+    features, density = y.shape[1], None
     if any(states):
-        return DensityNet(_build_mixed(network, states, context), embedding)
-    if type(network) in _DENSITIES:
-        return DensityNet(_DENSITIES[type(network)](network, features, context), embedding)
-    if isinstance(network, nn.Module) and hasattr(network, "loss"):
-        return DensityNet(_wrap_sbi(copy.deepcopy(network), features), embedding)
-    if callable(network) and not is_recipe(network) and not isinstance(network, type):
+        density = _build_mixed(network, states, context)
+    elif type(network) in _DENSITIES:
+        density = _DENSITIES[type(network)](network, features, context)
+    elif isinstance(network, FlowMatching):
+        from thrifty.inference.neural.modules.flow_matching import FlowMatchingNet
+
+        density = FlowMatchingNet(network, features, context)
+    elif isinstance(network, nn.Module) and hasattr(network, "loss"):
+        density = _wrap_sbi(copy.deepcopy(network), features)
+    elif callable(network) and not is_recipe(network) and not isinstance(network, type):
         with torch.no_grad():
             shown = c if embedding is None else embedding(c[:1000])
         pair = (y[: len(shown)], shown)
         estimator: Any = network(*(reversed(pair) if likelihood else pair))
-        if hasattr(estimator, "loss"):
-            return DensityNet(_wrap_sbi(estimator, features), embedding)
-    raise ConfigError(
-        f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
-        code="bad-setting",
-        fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
-    )
+        density = _wrap_sbi(estimator, features) if hasattr(estimator, "loss") else None
+    if density is None:
+        raise ConfigError(
+            f"network must be a density recipe or an sbi estimator, got {network!r}"[:200],
+            code="bad-setting",
+            fix='th.NSF(), th.MAF(), th.MixtureDensity(), or sbi\'s posterior_nn("maf")',
+        )
+    if field != getattr(density, "is_field", False):
+        raise ConfigError(
+            f"th.FMPE learns a field, and {network!r} is a density"[:200]
+            if field
+            else f"{network!r} is a field, learned by th.FMPE alone"[:200],
+            code="bad-setting",
+            fix="th.FMPE(prior, network=th.FlowMatching()), or th.NPE(prior)",
+        )
+    return DensityNet(density, embedding)
 
 
 def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNet:
@@ -345,8 +384,12 @@ def _build_mixed(network: Any, states: tuple[int, ...], context: int) -> MixedNe
     return MixedNet(head, inner, states)
 
 
-def _wrap_sbi(estimator: Any, features: int) -> SbiNet | SbiFieldNet:
-    return SbiFieldNet(estimator, features) if hasattr(estimator, "ode_fn") else SbiNet(estimator)
+def _wrap_sbi(estimator: Any, features: int) -> nn.Module:
+    if not hasattr(estimator, "ode_fn"):
+        return SbiNet(estimator)
+    from thrifty.inference.neural.modules.flow_matching import SbiFieldNet
+
+    return SbiFieldNet(estimator, features)
 
 
 def build_ratio(

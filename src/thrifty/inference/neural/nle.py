@@ -65,7 +65,8 @@ class NLE(LikelihoodMethod):
         tied = frame.cells.which
         ends = frame.cells.probabilities(rows.x.reshape(len(rows.x), -1)[:, frame.keep][:, tied])
         low, width = (torch.from_numpy(end.astype(np.float32)) for end in ends)
-        return net, (x, theta, low, width, torch.from_numpy(tied).expand(len(x), -1))
+        columns = torch.from_numpy(np.flatnonzero(tied))
+        return net, (x, theta, low, width, columns.expand(len(x), -1))
 
     def _notes(self, frame: Frame) -> tuple[str, ...]:
         if frame.cells is None or not isinstance(self.network, MAF | MixtureDensity):
@@ -85,8 +86,8 @@ def _draw_in_cells(rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.
     """Return x (b, k) with a new place in its cell for each tied value."""
     import torch
 
-    x, _, low, width, which = rows
-    drawn = torch.special.ndtri(low + width * torch.rand(low.shape, generator=g))
+    x, _, low, width, columns = rows
+    drawn = torch.special.ndtri(low + width * torch.rand(low.shape, generator=g).to(low.device))
     x = x.clone()
-    x[which] = torch.where(width > 0, drawn, x[which].view_as(low)).flatten()
+    x[:, columns[0]] = torch.where(width > 0, drawn, x[:, columns[0]])
     return x

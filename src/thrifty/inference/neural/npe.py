@@ -22,8 +22,16 @@ from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
-from thrifty.inference.neural.recipes import MAF, AutoregressiveMixture, SetEmbedding, is_recipe
-from thrifty.inference.neural.standardise import Frame, measure_frame
+from thrifty.inference.neural.recipes import (
+    MAF,
+    AutoregressiveMixture,
+    ImageEmbedding,
+    SequenceEmbedding,
+    SetEmbedding,
+    is_recipe,
+)
+from thrifty.inference.neural.spike_and_slab import SpikeAndSlab
+from thrifty.inference.neural.standardise import Frame, measure_frame, measure_spread
 from thrifty.inference.neural.trained import Trained
 from thrifty.inference.neural.training_settings import (
     Training,
@@ -53,10 +61,12 @@ class NPE:
         prior: The prior; anything `as_prior` reads.
         network: `th.AutoregressiveMixture()`, `th.NSF()`, `th.MAF()` (the paper's), `th.MixtureDensity()`, or an sbi
             density estimator.
-        embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.SetEmbedding()` for several independent
-            observations, any `torch.nn.Module` (b, *event) -> (b, k), or None for x as it is.
+        embedding: `th.MLPEmbedding()`, `th.SignalEmbedding()`, `th.ImageEmbedding()`, `th.SequenceEmbedding()` for
+            series of varying length, `th.SetEmbedding()` for several independent observations, any `torch.nn.Module`
+            (b, *event) -> (b, k), or None for x as it is.
         correction: "weights", "after" or "atomic"; see above.
         training: Settings of the loop.
+        noise: `th.SpikeAndSlab()` for a posterior that holds when some statistics of x_o are wrong; None trusts all.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -73,6 +83,7 @@ class NPE:
     embedding: Any = None
     correction: Correction = "weights"
     training: Training = field(default_factory=Training)
+    noise: SpikeAndSlab | None = None
 
     @property
     def method(self) -> Literal["npe", "fmpe"]:
@@ -103,18 +114,23 @@ class NPE:
         weighting = _find_weighting(simulations) if self.correction == "after" else None
         notes = warn_failures(simulations)
         sets = isinstance(self.embedding, SetEmbedding)
-        table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets)
+        shaped = self.embedding is not None
+        table = prepare(simulations, self.prior, weighted=self.correction == "weights", sets=sets, shaped=shaped)
+        pairs = table.unfold() if sets else table
+        padded = isinstance(self.embedding, SequenceEmbedding)
+        free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, padded=padded, scores=True)
+        if self.noise is not None:
+            notes = (*notes, f"trained under errors of x: {self.noise}")
+            table = self.noise.spread(table, measure_spread(pairs, padded=padded), np.random.default_rng([seed, 3]))
         validates = mark_held_out(table.index, self.training.validation)
         weights = scale_to_mean_one(table.log_weights)
-        pairs, shaped = table.unfold() if sets else table, self.embedding is not None
-        free = measure_frame(pairs, choose_condition_box(self.prior), shaped=shaped, scores=True)
         narrow, shift = np.zeros(self.prior.dim, bool), None
-        if self.embedding is None and is_recipe(self.network) and not free.box.levels:
+        if self.embedding is None and is_recipe(self.network) and not free.box.levels and self.noise is None:
             x = free.encode_x(table.x)[:, : len(free.x.centre)]  # without the normal scores, which repeat them
             narrow, shift = fit_shift(free.encode_theta(table.theta), x, weights, validates)
         if self.correction == "atomic" and narrow.any() and self.prior.dim > 1:
             _warn_atomic([name for name, is_narrow in zip(self.prior.names, narrow, strict=True) if is_narrow])
-        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, scores=True, codes=True)
+        frame = measure_frame(pairs, self._choose_box(narrow), shaped=shaped, padded=padded, scores=True, codes=True)
         first, second = (int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1))
         tensors = _make_tensors(table, frame, self.prior, sets)
         network = self.network
@@ -127,12 +143,13 @@ class NPE:
 
                 embedding, context = build_embedding(self.embedding, frame.inputs)
             made = {"context": context, "embedding": embedding, "states": frame.states}
-            net = build_density(network, tensors[0], tensors[1], **made)
+            net = build_density(network, tensors[0], tensors[1], field=self.method == "fmpe", **made)
         net.shift = shift
         apart = None if self.embedding is not None else assign_folds(table.index, validates, net.members)
         loss = self._choose_loss(sets=sets)
         cyclic = isinstance(network, MAF) and self.embedding is None
-        settings = self.training.settle(len(table.theta), cyclic=cyclic)
+        images = isinstance(self.embedding, ImageEmbedding)
+        settings = self.training.settle(len(table.theta), cyclic=cyclic, images=images)
         curve = train(net, loss, table=Table(tensors, weights, validates, apart), settings=settings, seed=second)
         kept = fingerprint_held_out(table.theta, table.index, self.training.validation)
         notes = (*notes, *table.notes)

@@ -46,8 +46,10 @@ class Rows:
         return replace(self, theta=theta, x=self.x.reshape(-1, *self.x.shape[2:]), log_weights=log_weights)
 
 
-def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: bool = False) -> Rows:
-    """Check a table and lay it out as pairs.
+def prepare(
+    simulations: Simulations, prior: Prior, *, weighted: bool, sets: bool = False, shaped: bool = False
+) -> Rows:
+    """Check a table and lay it out as pairs, or sets; statistics that never vary are kept where x is shaped.
 
     Raises:
         DataError: wrong-prior, too-few-runs, outside-prior, or constant-output where nothing varies.
@@ -80,6 +82,7 @@ def prepare(simulations: Simulations, prior: Prior, *, weighted: bool, sets: boo
         check_weights(good.log_weights)
     theta, x, log_weights = good.pairs()
     keep, notes = find_varying(x, good.x_names)
+    notes = [] if shaped else notes  # of an image or a series nothing is dropped
     for note in notes:
         warn(f"[constant-output] {note}", stacklevel=4)
     reach = Reach.of(x, log_weights, good.x_names)

@@ -2,8 +2,8 @@
 
 Densities (NPE learns theta given x, NLE x given theta): `AutoregressiveMixture` (default), `NSF`, `MAF`
 (the paper's), `MixtureDensity`. Fields (FMPE): `FlowMatching`.
-Ratios (NRE): `Classifier`. Embeddings of x (NPE, NRE): `MLPEmbedding`, `SignalEmbedding`, `SetEmbedding`,
-or any `torch.nn.Module`. No torch here; `networks.py` builds.
+Ratios (NRE): `Classifier`. Embeddings of x (NPE, FMPE, NRE): `MLPEmbedding`, `SignalEmbedding`, `ImageEmbedding`,
+`SequenceEmbedding`, `SetEmbedding`, or any `torch.nn.Module`. No torch here; `networks.py` builds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from thrifty.errors import ConfigError
+import numpy as np
+import numpy.typing as npt
+
+from thrifty.errors import ConfigError, DataError
+from thrifty.types import Array
 
 ACTIVATIONS = ("silu", "relu", "elu", "tanh")
 MANY_RUNS = 2_000  # measured at 1,000 and 3,000
@@ -215,6 +219,78 @@ class SignalEmbedding(_Recipe):
         """Estimate how many numbers the network holds."""
         first = event[0] if len(event) > 1 else 1
         return 10 * _count_layers(first, self.channels, self.features * 4)
+
+
+@dataclass(frozen=True)
+class ImageEmbedding(_Recipe):
+    """An image (h, w) or several channels of it (c, h, w): convolutions of stride 2, pooling, `features` statistics.
+
+    Args:
+        features: Learned statistics.
+        channels: Of each convolution; each halves height and width.
+    """
+
+    features: int = 16
+    channels: tuple[int, ...] = (8, 16, 32)
+
+    def numbers(self, event: tuple[int, ...]) -> int:
+        """Estimate how many numbers the network holds."""
+        first = event[0] if len(event) > 2 else 1
+        return 9 * _count_layers(first, self.channels, 2 * self.features)
+
+
+@dataclass(frozen=True)
+class SequenceEmbedding(_Recipe):
+    """A time series of varying length: convolutions over its points, their mean, and the logarithm of their number.
+
+    One output has the shape (t, c + 1): t points of c columns, and a last column that is 1 where there is a point and 0
+    behind the end (`pad` makes it). What stands behind the end, and how far it goes on, changes nothing.
+
+    Args:
+        features: Learned statistics.
+        channels: Of each convolution over `reach` neighbouring points.
+        reach: Points that a convolution sees, an odd number.
+
+    Example:
+        >>> SequenceEmbedding.pad([3.0, 4.0], length=3).tolist()
+        [[3.0, 1.0], [4.0, 1.0], [0.0, 0.0]]
+    """
+
+    features: int = 16
+    channels: tuple[int, ...] = (16, 32)
+    reach: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reach % 2 == 0 or self.features < 2:
+            raise ConfigError(
+                f"SequenceEmbedding: reach must be odd and features at least 2, got {self.reach} and {self.features}",
+                code="bad-setting",
+            )
+
+    @staticmethod
+    def pad(series: npt.ArrayLike, length: int) -> Array:
+        """Write a series (t,) or (t, c) as `length` rows (length, c + 1), the last column telling which are points.
+
+        Raises:
+            DataError: bad-observation, a series that is empty or longer than `length`.
+        """
+        points = np.asarray(series, dtype=np.float64)
+        points = points[:, None] if points.ndim == 1 else points
+        if points.ndim != 2 or not 0 < len(points) <= length:
+            raise DataError(
+                f"a series of shape {np.shape(series)} cannot be padded to {length} points",
+                code="bad-observation",
+                fix="series of shape (t,) or (t, c) with 1 to `length` points",
+            )
+        out = np.zeros((length, points.shape[1] + 1))
+        out[: len(points), :-1], out[: len(points), -1] = points, 1.0
+        return out
+
+    def numbers(self, event: tuple[int, ...]) -> int:
+        """Estimate how many numbers the network holds."""
+        last = _count_layers(self.channels[-1] + 1, (2 * self.channels[-1],), self.features)
+        return self.reach * _count_layers(event[-1], self.channels, 1) + last
 
 
 @dataclass(frozen=True)

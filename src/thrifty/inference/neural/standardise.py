@@ -234,13 +234,15 @@ def measure_frame(
     box: BoxTransform,
     *,
     shaped: bool = False,
+    padded: bool = False,
     scores: bool = False,
     cells: bool = False,
     codes: bool = False,
 ) -> Frame:
-    """Measure the frame of a table of pairs, with the weights as used in training.
+    """Measure the frame of a table of pairs, with the weights as used in training; padded: see `SequenceEmbedding`.
 
-    With `codes` discrete parameters are counted from 0, for a network that models them.
+    With `codes` discrete parameters are counted from 0, for a network that models them; `padded` series are those of
+    `SequenceEmbedding`.
     """
     keep = np.ones_like(rows.keep) if shaped else rows.keep
     flat = rows.x.reshape(len(rows.x), -1)[:, keep]
@@ -252,7 +254,9 @@ def measure_frame(
     return Frame(
         box=box,
         theta=theta,
-        x=Affine.of(_compress(flat, decades), rows.log_weights),
+        x=_measure_series(rows.x, rows.log_weights)
+        if padded
+        else Affine.of(_compress(flat, decades), rows.log_weights),
         keep=keep,
         event=tuple(rows.x.shape[1:]),
         shaped=shaped,
@@ -260,6 +264,33 @@ def measure_frame(
         cells=found,
         decades=decades,
     )
+
+
+def measure_spread(rows: Rows, *, padded: bool = False) -> Array:
+    """Weighted sd (d,) of each flat statistic of pairs; 0 where it never varies, or only says where a series ends."""
+    flat = rows.x.reshape(len(rows.x), -1)
+    spread = np.where(rows.keep, Affine.of(flat, rows.log_weights).scale, 0.0)
+    if padded:
+        spread.reshape(rows.x.shape[1:])[:, -1] = 0.0
+    return spread
+
+
+def _measure_series(x: Array, log_weights: Array) -> Affine:
+    """Standardise series x (n, t, c + 1) by mean and sd of all their points, and leave the last column as it is."""
+    if x.ndim != 3 or not np.isin(x[..., -1], (0.0, 1.0)).all() or not (x[:, 0, -1] == 1).all():
+        raise DataError(
+            f"a series for th.SequenceEmbedding has the shape (t, c + 1) with 1 for points and 0 behind the end in its"
+            f" last column; these outputs of shape {x.shape[1:]} have not",
+            code="bad-observation",
+            fix="let the simulator return th.SequenceEmbedding.pad(series, length)",
+        )
+    there = normalise(log_weights)[:, None] * x[..., -1]
+    share = (there / there.sum())[..., None]
+    centre = (share * x).sum((0, 1))
+    scale = np.sqrt((share * (x - centre) ** 2).sum((0, 1)))
+    centre[-1], scale[-1] = 0.0, 1.0
+    t = x.shape[1]
+    return Affine(freeze(np.tile(centre, t)), freeze(np.tile(np.where(scale > 0, scale, 1.0), t)))
 
 
 def _find_decades(x: Array, cells: Cells | None) -> Array:

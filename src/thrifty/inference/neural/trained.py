@@ -213,7 +213,8 @@ def _rebuild_network(method: str, network: Any, embedding: Any, frame: Frame, ar
             if method == "nre":
                 net = build_ratio(network, theta, shown, context=context, embedding=module)
             else:
-                net = build_density(network, theta, shown, context=context, embedding=module, states=frame.states)
+                made = {"context": context, "embedding": module, "states": frame.states}
+                net = build_density(network, theta, shown, field=method == "fmpe", **made)
     if method in ("npe", "fmpe") and _HEAD_START in arrays:
         net.shift = Shift(len(arrays[_HEAD_START]), p)
     net.load_state_dict({name: torch.from_numpy(values) for name, values in arrays.items()})

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
-from thrifty.inference.neural.networks import make_generator, use_one_thread
+from thrifty.inference.neural.networks import choose_device, make_generator, use_one_thread
 from thrifty.inference.neural.training_settings import Training, TrainingCurve, show_progress
 from thrifty.types import Array
 
@@ -92,6 +92,12 @@ class Table:
                     fix="draw with a weaker penalty or a mixture that contains k = 0, or add runs",
                 )
 
+    def move(self, device: torch.device) -> None:
+        """Move all tensors to a device."""
+        self.tensors = tuple(t.to(device) for t in self.tensors)
+        self.weights, self.rows, self.held = (t.to(device) for t in (self.weights, self.rows, self.held))
+        self.apart = None if self.apart is None else self.apart.to(device)
+
     @property
     def checked(self) -> Tensor:
         """The numbers of the rows that at least one member validates on."""
@@ -126,6 +132,9 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     Raises:
         InferenceError: poor-training, the loss is not a finite number.
     """
+    device = choose_device(settings.device)
+    net.to(device)
+    table.move(device)
     parameters = [p for p in net.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
     state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
@@ -148,7 +157,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
             if path:
                 _save_checkpoint(path, mark, state)
     net.load_state_dict(state.best.state_dict())
-    net.eval()
+    net.to("cpu").eval()
     return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
 
 
@@ -185,7 +194,7 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
     state.net.train()
     clip = settings.clip / math.sqrt(len(state.lowest))  # of the mean over members
     parts = max(round(len(rows) / settings.choose_batch(len(rows))), 1)
-    order = rows[torch.randperm(len(rows), generator=state.generator)]
+    order = rows[torch.randperm(len(rows), generator=state.generator).to(rows.device)]
     parameters = state.parameters
     averages = [p for p in state.average.parameters() if p.requires_grad]
     total, skipped = 0.0, 0
@@ -227,7 +236,7 @@ def _validate(state: _State, loss: Loss, table: Table) -> None:
     total, mass = torch.zeros(len(state.lowest), dtype=torch.float64), 0.0
     for which in table.checked.split(ROWS_PER_VALIDATION):
         each, weights = loss(state.average, _take(table, which), contrasts), table.weigh(which, held=True)
-        total, mass = total + (weights * each).sum(-1), mass + weights.sum(-1).double()
+        total, mass = total + (weights * each).sum(-1).cpu(), mass + weights.sum(-1).cpu().double()
     values = (total / mass).nan_to_num(math.inf, math.inf, math.inf)
     if not _are_apart(state.net):
         values = values.mean().expand(len(values))
@@ -253,19 +262,26 @@ def _keep_best(state: _State, better: Tensor) -> None:
         state.best.load_state_dict(state.average.state_dict())
         return
     for kept, now in zip(state.best.parameters(), state.average.parameters(), strict=True):
-        which = better.repeat_interleave(len(kept) // len(better))
+        which = better.repeat_interleave(len(kept) // len(better)).to(kept.device)
         kept[which] = now[which]
 
 
 def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Training, seed: int) -> str:
     """Hash what must be equal to resume a training: data, weights, split, settings, seed, network."""
     digest = hashlib.sha256()
-    for table in (t.numpy() for t in tensors):
+    for table in (t.cpu().numpy() for t in tensors):
         digest.update(str(table.shape).encode() + np.ascontiguousarray(table).tobytes())
     for name, value in net.state_dict().items():
         if not name.startswith("shift."):  # a function of the data, up to the rounding of the linear algebra library
-            digest.update(value.numpy().tobytes())
-    free = {"checkpoint", "progress", "time_limit", "max_epochs", "patience"}  # may change between a stop and a resume
+            digest.update(value.cpu().numpy().tobytes())
+    free = {
+        "checkpoint",
+        "progress",
+        "time_limit",
+        "max_epochs",
+        "patience",
+        "device",
+    }  # may change between a stop and a resume
     kept = {k: v for k, v in asdict(settings).items() if k not in free and (k != "cycle" or v)}  # older files have none
     digest.update(repr(sorted(kept.items())).encode())
     digest.update(str(seed).encode())
@@ -273,9 +289,9 @@ def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Tr
 
 
 def _save_checkpoint(path: Path, mark: str, state: _State) -> None:
-    arrays = {f"{label}/{k}": v.numpy() for label in _NETS for k, v in getattr(state, label).state_dict().items()}
+    arrays = {f"{label}/{k}": v.cpu().numpy() for label in _NETS for k, v in getattr(state, label).state_dict().items()}
     for i, parameter in enumerate(state.parameters):
-        arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].numpy() for m in _MOMENTS}
+        arrays |= {f"optimiser/{i}/{m}": state.optimiser.state[parameter][m].cpu().numpy() for m in _MOMENTS}
     arrays["generator"] = state.generator.get_state().numpy()
     arrays["train"], arrays["validation"] = np.array(state.train), np.array(state.validation)
     arrays["lowest"] = state.lowest.numpy()
@@ -303,7 +319,8 @@ def _load_checkpoint(path: Path, mark: str, state: _State) -> None:
         net = getattr(state, label)
         net.load_state_dict({k: torch.from_numpy(arrays[f"{label}/{k}"]) for k in net.state_dict()})
     for i, parameter in enumerate(state.parameters):
-        state.optimiser.state[parameter] = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]) for m in _MOMENTS}
+        moments = {m: torch.from_numpy(arrays[f"optimiser/{i}/{m}"]).to(parameter.device) for m in _MOMENTS}
+        state.optimiser.state[parameter] = moments
     state.generator.set_state(torch.from_numpy(arrays["generator"]))
     state.train, state.validation = arrays["train"].tolist(), arrays["validation"].tolist()
     for label in _COUNTERS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
 # Epochs of a cycle are EPOCH_FACTOR / sqrt(n), so that the time grows as sqrt(n): 44 epochs at 1,000 runs, 20 at 5,000.
 # Twice as many make the training loss lower and the posterior worse (counts, development seeds 101 to 103).
 EPOCH_FACTOR, MIN_CYCLE_EPOCHS, MAX_CYCLE_EPOCHS = 1400.0, 10, 100
+IMAGE_BATCH_ROWS = 64
 CYCLE_BATCH_ROWS = 100  # steps of 50 rows take more time an epoch, of 250 more epochs
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
@@ -29,7 +31,7 @@ class Training:
 
     Args:
         batch: Rows per step; by default a ninth of the training rows, between 50 and 500 (larger steps cost
-            the same time and lose nothing), at most 100 in a cycle.
+            the same time and lose nothing), at most 100 in a cycle, and 64 for `th.ImageEmbedding`.
         learning_rate: Of AdamW; reached after 20 steps. A cycle rises to three times of it.
         averaging: Share kept by the running mean of the weights at each step; the mean is what is validated and
             returned. 0 for none.
@@ -44,6 +46,8 @@ class Training:
         cycle: Epochs of one cycle of the learning rate, up and down to almost nothing, after which training ends. 0
             for a constant rate that is halved when progress stalls, until `patience` ends it. By default a cycle of
             1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0.
+        device: Where to train: "cpu", "cuda", "cuda:1", "mps", or "auto" for an accelerator where there is one. The
+            data are moved there once; the network comes back, and posteriors and files do not know the device.
 
     Example:
         >>> Training(patience=10).max_epochs
@@ -61,6 +65,7 @@ class Training:
     checkpoint: str | Path | None = None
     progress: bool | None = None
     cycle: int | None = None
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if isinstance(self.time_limit, str):
@@ -70,13 +75,15 @@ class Training:
             listed = ", ".join(f"{label} = {getattr(self, label)!r}" for label in wrong)
             raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
 
-    def settle(self, runs: int, *, cyclic: bool) -> Training:
-        """Choose the epochs of the cycle where they are left open.
+    def settle(self, runs: int, *, cyclic: bool, images: bool = False) -> Training:
+        """Choose the epochs of the cycle, and for images the rows per step, where they are left open.
 
         Example:
             >>> Training().settle(5000, cyclic=True).cycle, Training(cycle=7).settle(5000, cyclic=False).cycle
             (20, 7)
         """
+        if images and self.batch is None:  # convolutions need some hundred steps before they see anything
+            return replace(self, batch=IMAGE_BATCH_ROWS).settle(runs, cyclic=cyclic)
         if self.cycle is not None:
             return self
         epochs = min(max(round(EPOCH_FACTOR / math.sqrt(runs)), MIN_CYCLE_EPOCHS), MAX_CYCLE_EPOCHS)
@@ -103,6 +110,7 @@ _ALLOWED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "clip": (_NUMBER, lambda value: value > 0),
     "time_limit": (_NUMBER, lambda value: value > 0),
     "cycle": (_WHOLE, lambda value: value >= 0),
+    "device": (str, lambda value: bool(re.fullmatch(r"cpu|cuda(:\d+)?|mps|auto", value))),
 }
 
 

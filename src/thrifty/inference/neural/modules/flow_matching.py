@@ -36,6 +36,8 @@ Field = Callable[[Tensor, Tensor], Tensor]  # y (b, p), t () -> dy/dt (b, p)
 class FlowMatchingNet(nn.Module):
     """A field over y (b, p) given c (b, e), and the density that its flow makes of a standard normal."""
 
+    is_field = True
+
     def __init__(self, recipe: FlowMatching, features: int, context: int) -> None:
         super().__init__()
         self.features = features
@@ -72,6 +74,8 @@ class FlowMatchingNet(nn.Module):
 
 class SbiFieldNet(nn.Module):
     """A vector field estimator of sbi (FMPE, NPSE): its loss, and its flow from noise at t_max to data at t_min."""
+
+    is_field = True
 
     def __init__(self, estimator: Any, features: int) -> None:
         super().__init__()
