@@ -2,7 +2,7 @@
 
     python benchmarks/diagnose_time.py [--runs 5000] [--only NLE]
 
-Synthetic likelihoods and scoring rules have 10 runs for each of 500 parameters. At most 300 held-out runs are used,
+Synthetic likelihoods and scoring rules have 20 runs for each of 250 parameters. At most 300 held-out runs are used,
 with 100 draws at each. Needs the extras neural and models.
 """
 
@@ -19,7 +19,7 @@ from problems import PROBLEMS
 
 import thrifty as th
 
-REPEATS = 10  # runs per parameter of methods that need several
+REPEATS = 20  # runs per parameter of methods that need several
 METHODS: dict[str, Callable[[Any], Any]] = {
     "NPE": th.NPE,
     'NPE, correction="after"': lambda prior: th.NPE(prior, correction="after"),

@@ -33,7 +33,7 @@ from thrifty.types import Array, Cost, Penalty, Prior
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from thrifty.costs.finish import FinishModel
+    from thrifty.costs.finish_model import FinishModel
 
 MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
 

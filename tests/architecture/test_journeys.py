@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 MAX_ROW_FILES = 25  # from the call of campaign.run() to the first row in SQLite, in the driver
-MAX_FIT_FILES = 17  # of NPE.fit
+MAX_FIT_FILES = 16  # of NPE.fit; one of them decides whether a bar is drawn
 
 SCRIPT = """
 import json, os, sys, tempfile, threading

@@ -134,7 +134,7 @@ BODIES = {
     "three arguments": (
         "def simulate(a, b, c):\n    return 1",
         "bad-simulator",
-        "takes 3 required arguments (a, b, c)",
+        "takes (a, b, c), and the prior has the parameters a, b: 'c' is neither a parameter nor rng nor seed",
     ),
     "does not parse": ("def simulate(theta, rng)\n    return 1", "cannot-load-simulator", "model.py line 1"),
     "raises on import": (
@@ -159,7 +159,7 @@ def test_a_model_that_cannot_be_loaded(project: Project, command: str, body: str
 
 RUNS = {
     "returns None": ("return None", "bad-output", "simulator returned None"),
-    "returns words": ('return {"x": 1}', "bad-output", "simulator returned a dict"),
+    "returns words": ('return {"x": "many"}', "bad-output", "simulator returned dict that cannot be read as numbers"),
     "varying length": ("return [1.0] * (1 + rng.integers(1, 10**9))[:1]", "simulator-failed", "gave error"),
     "NaN": ("return [float('nan')]", "simulator-failed", "1 of 1 values are not finite"),
     "raises": ("return 1 / 0", "simulator-failed", "ZeroDivisionError"),

@@ -8,6 +8,7 @@ import pytest
 import thrifty as th
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.scoring_rule import SampleScore
+from thrifty.inference.surrogate import Quadratic
 
 
 @pytest.mark.parametrize("kind", ["energy", "kernel"])
@@ -98,3 +99,10 @@ def test_bad_input_gets_one_clear_message(make, kind, message, rng):
     prior, sims = location(100, 10, rng)
     with pytest.raises(kind, match=message):
         make(prior, sims)
+
+
+def test_a_quadratic_that_is_flat_but_for_rounding_has_its_peak_at_the_centre():
+    """Curvatures -1 and -1e-20: a step of 1e20 along the second, or a singular matrix, ended a diagnosis."""
+    flat = Quadratic(np.zeros(2), np.ones(2), np.array([0.0, 1.0, 1.0, -0.5, 0.0, -0.5e-20]), np.ones(9))
+    round_ = Quadratic(np.zeros(2), np.ones(2), np.array([0.0, 1.0, 1.0, -0.5, 0.0, -0.5]), np.ones(9))
+    assert flat.peak.tolist() == [0.0, 0.0] and round_.peak.tolist() == [1.0, 1.0]

@@ -9,7 +9,7 @@ from scipy import stats
 import thrifty as th
 
 NAMES = (
-    "lotka_volterra", "slcp", "gaussian_2", "counts",
+    "lotka_volterra", "slcp", "gaussian_8", "gaussian_2", "counts",
     "epidemic_ode", "gaussian_10", "poisson_regression", "two_moons", "squares", "waiting", "shares", "useless",
 )  # fmt: skip
 SMOOTH = [name for name in NAMES if name != "two_moons"]  # a crescent ends with a jump

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.costs.finish import FLOOR, FinishModel
+from thrifty.costs.finish_model import FLOOR, FinishModel
 from thrifty.display import Card, Displayed
 from thrifty.errors import CampaignError, ConfigError, warn
 from thrifty.tables.simulations import Simulations

@@ -21,6 +21,7 @@ from thrifty.types import Array
 
 REFITS = 4  # of the weights; they settle in two or three
 RUNS_PER_COEFFICIENT = 5.0  # effective runs per coefficient of the quadratic
+SINGULAR_SHARE = 1e-12  # of the largest curvature: one below is rounding error
 MAX_GP_POINTS = 300  # a process on more points takes seconds and gains nothing over the quadratic
 
 
@@ -53,7 +54,7 @@ class Quadratic:
         """The maximiser (p,) in z; where there is none, the centre."""
         p = len(self.centre)
         values = np.linalg.eigvalsh(self.hessian)
-        if values.max() >= 0:
+        if values.max() >= -SINGULAR_SHARE * max(float(np.abs(values).max()), 1e-300):  # flat in some direction
             return self.centre
         step = np.linalg.solve(self.hessian, -self.coefficients[1 : 1 + p])
         return self.centre + self.scale * step

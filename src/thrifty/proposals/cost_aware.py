@@ -28,7 +28,7 @@ from thrifty.proposals.reference import (
 from thrifty.types import Array, Cost, Penalty, Prior, as_rows, set_fields
 
 if TYPE_CHECKING:
-    from thrifty.costs.finish import FinishModel
+    from thrifty.costs.finish_model import FinishModel
 
 CANDIDATES_PER_STREAM = 65_536  # amortises the set-up of a random stream, and half a megabyte stays in cache
 MIN_ESS_FRACTION = 0.02  # effective share of draws below which they are hardly worth drawing

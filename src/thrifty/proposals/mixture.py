@@ -19,7 +19,7 @@ from thrifty.proposals.reference import as_count, draw_enough_reference_costs
 from thrifty.types import Array, Cost, Penalty, Prior, set_fields
 
 if TYPE_CHECKING:
-    from thrifty.costs.finish import FinishModel
+    from thrifty.costs.finish_model import FinishModel
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,9 @@ EMCEE_WALKERS = 1_000
 NUTS_WALKERS = 400  # each step of them is a new draw: more would only cost more
 MAX_STEPS = 2_000  # 1,000 walkers x 2,000 steps: an hour-long likelihood should not hide in here
 MAX_RHAT = 1.05  # warn beyond: the usual bound
-MIN_NUTS_DIM = 5  # parameters: below, emcee needs fewer seconds for each effective draw (`benchmarks/samplers.py`)
+MIN_NUTS_DIM = (
+    5  # parameters: from here on NUTS needs half the seconds for an effective draw (`benchmarks/samplers.py`)
+)
 # Of trajectories; beyond, a part of the density is too narrow for the common step: Neal's funnel has more.
 MAX_DIVERGENT_SHARE = 0.0005
 DIFFERENCE = 1e-3  # of the prior's spread: step of the differences that give the prior's gradient
