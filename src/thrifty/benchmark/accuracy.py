@@ -67,8 +67,9 @@ def boosted_trees(dim: int, seed: int) -> Any:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     del dim
+    settings: dict[str, Any] = {"early_stopping": False}  # a stub inferred from the default "auto" would refuse it
     return HistGradientBoostingClassifier(
-        max_iter=100, max_leaf_nodes=8, learning_rate=0.05, early_stopping=False, random_state=seed
+        max_iter=100, max_leaf_nodes=8, learning_rate=0.05, random_state=seed, **settings
     )
 
 

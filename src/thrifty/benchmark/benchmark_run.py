@@ -54,8 +54,9 @@ def run_benchmark(
                 [_make_failure(task, place, found) for place in task.places] if isinstance(found, Exception) else found
             )
             append_records(path, records)
-            for record in records if on_record is not None else ():
-                on_record(record)
+            if on_record is not None:
+                for record in records:
+                    on_record(record)
         wanted = {key for task in tasks for key in task.keys}
         return [record for record in read_records(path) if record.key in wanted]
 
@@ -115,7 +116,7 @@ def _make_failure(task: Task, place: str, error: Exception) -> Record:
 
 
 @cache
-def _describe_run() -> dict[str, str]:
+def _describe_run() -> dict[str, Any]:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     root = Path(__file__).resolve().parents[3]
     commit = name_commit(root, "src/thrifty")

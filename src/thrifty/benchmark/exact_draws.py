@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.spatial import cKDTree
+import numpy.typing as npt
+from scipy.spatial import KDTree
 from scipy.special import logsumexp
 
 from thrifty.types import Array
@@ -37,7 +38,7 @@ def draw_tempered(
     density = (log_likelihood, log_prior)
     while power < 1.0:
         step = _next_power(value, power) - power
-        weights = np.exp(step * value - logsumexp(step * value))
+        weights = np.exp(step * value - _log_sum(step * value))
         rows = _resample(weights, rng)
         theta, value, base, power = theta[rows], value[rows], base[rows], power + step
         for _ in range(MOVES if power < 1.0 else FINAL):
@@ -56,11 +57,15 @@ def _next_power(value: Array, power: float) -> float:
     return low
 
 
+def _log_sum(value: Array) -> float:
+    return float(np.asarray(logsumexp(value), dtype=np.float64))
+
+
 def _ess(log_weights: Array) -> float:
-    return float(np.exp(2 * logsumexp(log_weights) - logsumexp(2 * log_weights)))
+    return float(np.exp(2 * _log_sum(log_weights) - _log_sum(2 * log_weights)))
 
 
-def _resample(weights: Array, rng: np.random.Generator) -> Array:
+def _resample(weights: Array, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """Systematic resampling: each row as often as its weight says, up to one."""
     places = (np.arange(len(weights)) + rng.random()) / len(weights)
     return np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
@@ -95,7 +100,7 @@ def _move(
 def draw_on_grid(log_density: Callable[[Array], Array], grid: Array, n: int, rng: np.random.Generator) -> Array:
     """Draw (n,) from a density of one parameter, piecewise constant on cells around equally spaced points."""
     value = log_density(grid)
-    weights = np.exp(value - logsumexp(value))
+    weights = np.exp(value - _log_sum(value))
     cell = grid[1] - grid[0]
     return grid[rng.choice(len(grid), n, p=weights)] + cell * (rng.random(n) - 0.5)
 
@@ -118,5 +123,5 @@ def _entropy(draws: Array) -> float:
     centred = draws - draws.mean(0)
     root = np.linalg.cholesky(np.atleast_2d(np.cov(draws.T)))
     white = np.linalg.solve(root, centred.T).T
-    distance = cKDTree(white).query(white, NEIGHBOUR + 1)[0][:, -1]
+    distance = KDTree(white).query(white, NEIGHBOUR + 1)[0][:, -1]
     return float(draws.shape[1] * np.log(np.maximum(distance, 1e-300)).mean() + np.log(np.diag(root)).sum())

@@ -49,6 +49,7 @@ class EmulatedLikelihood:
         means, log_variances = [], []
         for j in range(y.shape[1]):
             design, weight = np.hstack([cubic, y[:, :j]]), np.ones((len(y), 1))
+            slopes, spread = np.empty(0), np.empty(0)
             for _ in range(2):
                 slopes = np.linalg.lstsq(weight * design, weight[:, 0] * y[:, j], rcond=None)[0]
                 squares = np.log(np.square(y[:, j] - design @ slopes) + 1e-300) - LOG_SQUARE_MEAN

@@ -69,7 +69,8 @@ def homogeneous_sir() -> Problem:
     from thrifty.benchmark.problems.outbreak_sizes import size_probabilities
 
     model = HomogeneousSIR(population=1_000)
-    betas = np.linspace(*(float(side[0]) for side in model.prior.bounds), BETAS)
+    low, high = (float(side[0]) for side in model.prior.bounds)
+    betas = np.linspace(low, high, BETAS)
     sizes = np.arange(model.population + 1.0)
 
     @cache
@@ -176,7 +177,7 @@ def _fit_graph_cost(model: BernoulliSIR) -> Array:
     """Fit expected operations, which depend on beta/gamma and edge alone, to GRAPH_RUNS runs with a fixed seed."""
     theta = _halton(model.prior, GRAPH_RUNS)
     operations = model.simulate_many(theta, GRAPH_SEED).cost
-    return np.linalg.lstsq(_graph_features(theta), operations, rcond=None)[0]
+    return np.asarray(np.linalg.lstsq(_graph_features(theta), operations, rcond=None)[0], dtype=np.float64)
 
 
 def _graph_cost(slopes: Array, theta: Array) -> Array:

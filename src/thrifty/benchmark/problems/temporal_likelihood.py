@@ -18,6 +18,7 @@ from itertools import product
 from math import exp, lgamma, log, sqrt
 
 import numpy as np
+import numpy.typing as npt
 from scipy.stats import qmc
 
 from thrifty.models.compiled import kernel
@@ -27,7 +28,7 @@ CELLS, NODES, RADIUS = 60, (32, 64), (3.0, 4.2)  # grid; points and radius (stan
 
 
 @kernel
-def log_likelihood(beta: float, gamma: float, counts: Array, duration: float, population: int) -> float:
+def log_likelihood(beta: float, gamma: float, counts: npt.NDArray[np.int64], duration: float, population: int) -> float:
     """Log density of (counts per bin, duration) at one theta."""
     final, dt, done, total = counts.sum(), duration / len(counts), 0, 0.0
     ratio = beta / gamma
@@ -123,12 +124,13 @@ def exact_draws(x_o: Array, rough: Array, rng: np.random.Generator, *, n: int = 
     if x_o[0] <= 200:
         return exact_grid_draws(x_o, n, rng), 0.0
     z, points, weights, error = np.log(rough), rough, np.ones(1), 0.0
-    centre, root = z.mean(0), np.linalg.cholesky(np.cov(z.T))
+    centre, root = z.mean(0), np.asarray(np.linalg.cholesky(np.cov(z.T)), dtype=np.float64)
     for stage in (0, 1):
         error, points, weights = _surface(evaluate, centre, root, stage)
         z = np.log(points)
         centre = weights @ z
-        root = np.linalg.cholesky(((z - centre) * weights[:, None]).T @ (z - centre))
+        covariance = ((z - centre) * weights[:, None]).T @ (z - centre)
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     return points[rng.choice(len(points), n, p=weights)], error
 
 
@@ -143,7 +145,8 @@ def exact_grid_draws(x_o: Array, n: int, rng: np.random.Generator, *, population
 
 def _surface(evaluate, centre: Array, root: Array, stage: int):  # type: ignore[no-untyped-def]
     """(leave-one-out error, points, weights) of a polynomial in log theta through log L on an ellipse."""
-    u = qmc.Sobol(2, seed=stage).random(NODES[stage])
+    sobol = qmc.Sobol(2, seed=stage)  # type: ignore[call-arg]  # stubs know `rng` alone, scipy 1.13 `seed` alone
+    u = sobol.random(NODES[stage])
     nodes = RADIUS[stage] * np.sqrt(u[:, :1]) * np.hstack([np.cos(2 * np.pi * u[:, 1:]), np.sin(2 * np.pi * u[:, 1:])])
     nodes = nodes[_inside(np.exp(centre + nodes @ root.T))]
     value = evaluate(np.exp(centre + nodes @ root.T))
@@ -168,8 +171,8 @@ def _powers(z: Array, degree: int) -> Array:
     )
 
 
-def _inside(theta: Array) -> Array:
-    return ((theta > 0.1) & (theta < 1.0)).all(1)
+def _inside(theta: Array) -> npt.NDArray[np.bool_]:
+    return np.all((theta > 0.1) & (theta < 1.0), axis=1)
 
 
 def _normalised(log_weights: Array) -> Array:
