@@ -1,6 +1,7 @@
 """Fit pyABC's SMC with its defaults: 100 particles, median epsilon, adaptive Euclidean distance, one process.
 
 Generations run until the budget is used; the last complete one is the answer, as a user who stops there has it.
+A budget that ends before the first one gives an error, not draws of the prior.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.benchmark.method import Meter
+from thrifty.errors import InferenceError
 from thrifty.types import Array
 from thrifty.weights import resample
 
@@ -32,7 +34,7 @@ class ParticlePosterior:
     def sample(self, n: int, x_o: Array, seed: int = 0) -> Array:
         """Draw (n, p) from the particles by their weights."""
         del x_o
-        return resample(self.theta, self.log_weights, n, seed)
+        return resample(self.theta, self.log_weights, n, rng=seed)
 
 
 def fit_pyabc(meter: Meter, x_o: Array | None, budget: float, seed: int) -> ParticlePosterior:
@@ -58,7 +60,15 @@ def fit_pyabc(meter: Meter, x_o: Array | None, budget: float, seed: int) -> Part
     smc.new("sqlite://", _as_dict(np.asarray(x_o)))
     with suppress(BudgetUsedError):
         smc.run(max_nr_populations=MOST_GENERATIONS)
-    frame, weights = smc.history.get_distribution(m=0)
+    history: Any = smc.history  # None before `new`, says its stub
+    if history.max_t < 0:
+        raise InferenceError(
+            f"no generation of pyABC is complete after a budget of {budget:g} runs",
+            code="too-few-runs",
+            why=f"it calibrates with {PARTICLES} runs, and {PARTICLES} particles take about {2 * PARTICLES} more",
+            fix=f"a budget of {4 * PARTICLES} or more",
+        )
+    frame, weights = history.get_distribution(m=0)
     return ParticlePosterior(frame[list(meter.names)].to_numpy(), np.log(np.maximum(weights, 1e-300)))
 
 
