@@ -85,7 +85,7 @@ def read_reference(name: str, place: str) -> Array:
 
 
 def draw_reference(name: str, place: str, seed: int, n: int) -> Array:
-    """Draw (n, p) of the exact posterior, anew."""
+    """Draw (n, p) of the exact posterior, again."""
     made = find_problem(name)
     rng = np.random.default_rng([seed, list(PLACES).index(place)])
     if made.closed_form:

@@ -48,7 +48,7 @@ class Problem:
         modes: Separate peaks of the posterior.
         charge: (theta, u) -> outputs (n, d) and the cost (n,) of each run, where runs at one theta differ in cost; None
             where each costs `cost(theta)`.
-        is_telling: Output (d,) -> whether it serves as an observation, where some say next to nothing: an outbreak that
+        is_telling: Output (d,) -> whether it serves as an observation, where some say very little: an outbreak that
             dies out at once. The posterior is exact whatever x_o is.
     """
 
