@@ -5,7 +5,7 @@
 Ca-NPE of Table 2 (same runs, observations and reference) on n runs from k = 0.5, 1 and 2, and on these with the pilot's
 200, which are paid for in any case; with the paper's MAF and with thrifty's splines, and with the weights put in after
 training instead of in the loss. Pooled, no weight exceeds (n + 200) / 200, whatever the penalty. The posterior of
-temporal SIR can be computed (`studies/temporal_truth.py`): there every network, the reference too, is also held against
+temporal SIR can be computed (`thrifty.benchmark`): there every network, the reference too, is also held against
 the truth.
 """
 
@@ -31,9 +31,9 @@ from epidemics import (
     references,
     simulated,
 )
-from temporal_truth import exact_draws
 
 import thrifty as th
+from thrifty.benchmark.problems.temporal_likelihood import exact_draws
 from thrifty.plots.style import COLOURS, make_figure, set_labels
 from thrifty.types import Array
 

@@ -4,7 +4,7 @@
     python studies/smc_abc.py --seeds 1 --saving 2  # a quick look
     python studies/smc_abc.py --cache runs/truth    # keep the exact posteriors (minutes for a large outbreak)
 
-Reference: the exact posterior given the statistics (`temporal_truth.py`). Compared with it by MMD² (V-statistic, so
+Reference: the exact posterior given the statistics (`thrifty.benchmark`). Compared with it by MMD² (V-statistic, so
 that the Monte Carlo error of few draws counts; lengthscale the median distance of the reference): SMC-ABC with a tenth
 of the cost of 50,000 prior runs, and rejection ABC on all of them, both plain and with local regression. Rejection is
 shown as th.ABC comes, with the nearest 500, and as the best of nine (three distances, nearest 100, 200 or 500), chosen
@@ -23,9 +23,9 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from temporal_truth import exact_draws
 
 import thrifty as th
+from thrifty.benchmark.problems.temporal_likelihood import exact_draws
 from thrifty.types import Array
 
 OBSERVATIONS = {  # truth, range of the final size

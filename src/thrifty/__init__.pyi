@@ -5,6 +5,7 @@ first of its names is used. A new public name is one entry here.
 """
 
 from thrifty import (
+    benchmark as benchmark,
     closed_form as closed_form,
     diagnostics as diagnostics,
     distances as distances,

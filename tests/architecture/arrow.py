@@ -51,7 +51,8 @@ ARROW: dict[str, set[str]] = {
     "report": _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "plots"},
     "study": _STUDY | {"models"},
     "sequential": _STUDY | {"study"},
-    "cli": (_STUDY | {"study", "sequential", "models"}) - {"metrics"},
+    "benchmark": _STUDY | {"study", "sequential", "models"},
+    "cli": (_STUDY | {"study", "sequential", "models", "benchmark"}) - {"metrics"},
     "__main__": {"cli"},
     "__init__": {"prior_recovery", "tradeoff"},
 }

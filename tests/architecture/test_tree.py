@@ -106,7 +106,7 @@ def test_tests_mirror_the_tree():
         assert str(folder) in source or folder.parts[0] in crossing, path
 
 
-PUBLIC = r"(?:closed_form|diagnostics|distances|errors|likelihoods|metrics|models|plots|types)"
+PUBLIC = r"(?:benchmark|closed_form|diagnostics|distances|errors|likelihoods|metrics|models|plots|types)"
 INTERNAL = re.compile(rf"\bthrifty\.(?!{PUBLIC}\b|report\.write\b|toml\b|Output\b)[a-z_]+\.\w+|src/thrifty/\w+")
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from thrifty.cli.commands.benchmark import benchmark
 from thrifty.cli.commands.check import check
 from thrifty.cli.commands.export import export
 from thrifty.cli.commands.infer import infer
@@ -85,7 +86,22 @@ def _explain_interrupts(command: Callable[..., int]) -> Callable[..., int]:
 
 
 # in the order in which they are used
-_COMMANDS = (init, check, plan, run, resume, status, infer, report, verify, export, replay, worker, reproduce)
+_COMMANDS = (
+    init,
+    check,
+    plan,
+    run,
+    resume,
+    status,
+    infer,
+    report,
+    verify,
+    export,
+    replay,
+    worker,
+    reproduce,
+    benchmark,
+)
 for _command in _COMMANDS:
     app.command()(_explain_interrupts(_command))
 

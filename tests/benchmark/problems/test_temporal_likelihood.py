@@ -32,8 +32,9 @@ def dense(beta: float, gamma: float, counts: np.ndarray, duration: float, popula
 @pytest.mark.parametrize(
     ("counts", "population"), [((1, 0, 2), 5), ((0, 3, 1, 2), 8), ((1,), 4), ((2, 2, 1, 0, 3), 9), ((0, 0, 1), 6)]
 )
-def test_likelihood_is_that_of_the_whole_chain(study, counts, population):
-    log_likelihood = study("temporal_truth").log_likelihood
+def test_likelihood_is_that_of_the_whole_chain(counts, population):
+    from thrifty.benchmark.problems.temporal_likelihood import log_likelihood
+
     for beta, gamma, duration in ((0.9, 0.3, 4.0), (0.4, 0.8, 1.7), (0.2, 0.1, 9.0)):
         args = np.array(counts), duration, population
         exact = dense(beta, gamma, *args)

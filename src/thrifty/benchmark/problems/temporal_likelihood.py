@@ -1,4 +1,4 @@
-"""The exact posterior of the temporal SIR given its statistics: what ABC is compared with.
+"""Compute the exact posterior of the temporal SIR given its statistics.
 
 Final size n, duration T and the removals R_b in each tenth of T say that the chain of (infectives i, removals r) is at
 r = R_1 + … + R_b at every tenth, has i = 1, r = n - 1 just before T, and loses its last case at T. Only i is hidden, so
@@ -7,7 +7,7 @@ the likelihood is a forward pass over i through the generator restricted to r's 
     L(beta, gamma) = sum over i of  prod_b P(i_b, r_b | i_{b-1}, r_{b-1}) · gamma
 
 i + r never passes n, since nobody beyond the final size is infected. On small populations it is what the exponential of
-the whole generator gives (`tests/studies/test_temporal_truth.py`). A small outbreak is evaluated on a grid of 60 × 60.
+the whole generator gives. A small outbreak is evaluated on a grid of 60 × 60.
 A large one (1 to 2 s a point) on 64 points of an ellipse, with a quartic in log theta through them; the leave-one-out
 error in log L, printed, is the reference's own error.
 """
@@ -18,16 +18,17 @@ from itertools import product
 from math import exp, lgamma, log, sqrt
 
 import numpy as np
-from numba import njit
+import numpy.typing as npt
 from scipy.stats import qmc
 
+from thrifty.models.compiled import kernel
 from thrifty.types import Array
 
 CELLS, NODES, RADIUS = 60, (32, 64), (3.0, 4.2)  # grid; points and radius (standard deviations) of the two ellipses
 
 
-@njit(cache=True)
-def log_likelihood(beta: float, gamma: float, counts: Array, duration: float, population: int) -> float:
+@kernel
+def log_likelihood(beta: float, gamma: float, counts: npt.NDArray[np.int64], duration: float, population: int) -> float:
     """Log density of (counts per bin, duration) at one theta."""
     final, dt, done, total = counts.sum(), duration / len(counts), 0, 0.0
     ratio = beta / gamma
@@ -51,7 +52,7 @@ def log_likelihood(beta: float, gamma: float, counts: Array, duration: float, po
     return total
 
 
-@njit(cache=True)
+@kernel
 def _forward(start, end, limits, rates, clock):  # type: ignore[no-untyped-def]
     """Probabilities of i after one bin in which r rises by exactly `end`."""
     cap, susceptible, most = limits
@@ -77,7 +78,7 @@ def _forward(start, end, limits, rates, clock):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@kernel
 def _step(arrays, windows, limits, per_step):  # type: ignore[no-untyped-def]
     """One step of the uniformised chain, from p into q; the largest entry."""
     (p, q), (low, high) = arrays, windows
@@ -99,7 +100,7 @@ def _step(arrays, windows, limits, per_step):  # type: ignore[no-untyped-def]
     return top
 
 
-@njit(cache=True)
+@kernel
 def _trim(p, q, low, high, least):  # type: ignore[no-untyped-def]
     """Narrow the windows to entries that matter."""
     for r in range(len(q)):
@@ -121,24 +122,31 @@ def exact_draws(x_o: Array, rough: Array, rng: np.random.Generator, *, n: int = 
         return np.array([log_likelihood(t[0], t[1], counts, x_o[1], 1_000) for t in theta])
 
     if x_o[0] <= 200:
-        side = 0.9 / CELLS
-        centres = 0.1 + side * (np.arange(CELLS) + 0.5)
-        grid = np.stack(np.meshgrid(centres, centres, indexing="ij"), -1).reshape(-1, 2)
-        weights = _normalised(evaluate(grid))
-        return grid[rng.choice(len(grid), n, p=weights)] + side * (rng.random((n, 2)) - 0.5), 0.0
+        return exact_grid_draws(x_o, n, rng), 0.0
     z, points, weights, error = np.log(rough), rough, np.ones(1), 0.0
-    centre, root = z.mean(0), np.linalg.cholesky(np.cov(z.T))
+    centre, root = z.mean(0), np.asarray(np.linalg.cholesky(np.cov(z.T)), dtype=np.float64)
     for stage in (0, 1):
         error, points, weights = _surface(evaluate, centre, root, stage)
         z = np.log(points)
         centre = weights @ z
-        root = np.linalg.cholesky(((z - centre) * weights[:, None]).T @ (z - centre))
+        covariance = ((z - centre) * weights[:, None]).T @ (z - centre)
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     return points[rng.choice(len(points), n, p=weights)], error
+
+
+def exact_grid_draws(x_o: Array, n: int, rng: np.random.Generator, *, population: int = 1_000) -> Array:
+    """Draws (n, 2) of the exact posterior, piecewise constant on CELLS × CELLS: for outbreaks up to some 200 cases."""
+    counts, side = x_o[2:].astype(np.int64), 0.9 / CELLS
+    centres = 0.1 + side * (np.arange(CELLS) + 0.5)
+    grid = np.stack(np.meshgrid(centres, centres, indexing="ij"), -1).reshape(-1, 2)
+    value = np.array([log_likelihood(t[0], t[1], counts, x_o[1], population) for t in grid])
+    return grid[rng.choice(len(grid), n, p=_normalised(value))] + side * (rng.random((n, 2)) - 0.5)
 
 
 def _surface(evaluate, centre: Array, root: Array, stage: int):  # type: ignore[no-untyped-def]
     """(leave-one-out error, points, weights) of a polynomial in log theta through log L on an ellipse."""
-    u = qmc.Sobol(2, seed=stage).random(NODES[stage])
+    sobol = qmc.Sobol(2, seed=stage)  # type: ignore[call-arg]  # stubs know `rng` alone, scipy 1.13 `seed` alone
+    u = sobol.random(NODES[stage])
     nodes = RADIUS[stage] * np.sqrt(u[:, :1]) * np.hstack([np.cos(2 * np.pi * u[:, 1:]), np.sin(2 * np.pi * u[:, 1:])])
     nodes = nodes[_inside(np.exp(centre + nodes @ root.T))]
     value = evaluate(np.exp(centre + nodes @ root.T))
@@ -163,8 +171,8 @@ def _powers(z: Array, degree: int) -> Array:
     )
 
 
-def _inside(theta: Array) -> Array:
-    return ((theta > 0.1) & (theta < 1.0)).all(1)
+def _inside(theta: Array) -> npt.NDArray[np.bool_]:
+    return np.all((theta > 0.1) & (theta < 1.0), axis=1)
 
 
 def _normalised(log_weights: Array) -> Array:

@@ -1,0 +1,1 @@
+"""Problems of the benchmark, by kind of model."""

@@ -1,0 +1,132 @@
+"""Keep what the benchmark measured: one JSON line for each (problem, place, method, budget, seed).
+
+A line is written whole or not at all as far as readers are concerned: one cut short by a kill is left out, and the next
+run does its task again. Numbers are kept to six digits; what does not exist is null.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from thrifty.errors import DataError
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one method did at one observation.
+
+    Attributes:
+        problem, place, method: Names.
+        budget: Asked for, in units of the mean cost of a prior run.
+        seed: Of draws, noise, networks and classifiers.
+        c2st, mmd2, width, worst: See `Accuracy`; None where the method failed.
+        log_density: Mean log density of the reference draws; None where the posterior has no density.
+        cost: Of all runs behind the posterior.
+        runs: Their number.
+        fit_seconds: CPU seconds of the fit without the simulator; an amortised fit is counted in full at each place.
+        sample_seconds: CPU seconds of 1,000 draws.
+        simulator_seconds: CPU seconds of the simulator.
+        error: Why the method failed, or "".
+        version, commit, date, machine: Of the code and of the run.
+    """
+
+    problem: str
+    place: str
+    method: str
+    budget: float
+    seed: int
+    c2st: float | None
+    mmd2: float | None
+    width: float | None
+    worst: float | None
+    log_density: float | None
+    cost: float
+    runs: int
+    fit_seconds: float
+    sample_seconds: float
+    simulator_seconds: float
+    error: str
+    version: str
+    commit: str
+    date: str
+    machine: str
+
+    @property
+    def key(self) -> tuple[str, str, str, float, int]:
+        """What a record is about."""
+        return self.problem, self.place, self.method, self.budget, self.seed
+
+    def to_line(self) -> str:
+        """Write one line of JSON."""
+        return json.dumps({name: shorten(value) for name, value in asdict(self).items()}) + "\n"
+
+    @classmethod
+    def from_line(cls, line: str) -> Record:
+        """Read what `to_line` wrote.
+
+        Raises:
+            DataError: bad-file, the line is no record.
+        """
+        try:
+            return cls(**json.loads(line))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"not a record of the benchmark: {line[:60]!r} ({error})", code="bad-file") from None
+
+
+def shorten(value: Any) -> Any:
+    """Keep six digits of a number; None for what is not finite, which JSON does not know.
+
+    Example:
+        >>> shorten(1 / 3), shorten(float("nan")), shorten("a")
+        (0.333333, None, 'a')
+    """
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def read_records(path: Path) -> list[Record]:
+    """Read all whole lines; the last one of a key counts."""
+    if not path.exists():
+        return []
+    found: dict[Any, Record] = {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n") and line.strip():
+            record = Record.from_line(line)
+            found[record.key] = record
+    return list(found.values())
+
+
+def append_records(path: Path, records: Iterable[Record]) -> None:
+    """Add lines in one write, on the disk before this returns; a line cut short by a kill is ended first."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(record.to_line() for record in records)
+    with path.open("a+b") as handle:
+        handle.seek(0, os.SEEK_END)
+        if handle.tell():
+            handle.seek(-1, os.SEEK_END)
+            if handle.read(1) != b"\n":
+                _drop_cut_line(path)
+        handle.write(text.encode())
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def _drop_cut_line(path: Path) -> None:
+    data = path.read_bytes()
+    os.truncate(path, data.rfind(b"\n") + 1)
+
+
+def pick(records: Sequence[Record], **wanted: Any) -> list[Record]:
+    """Return the records with these entries."""
+    unknown = set(wanted) - {f.name for f in fields(Record)}
+    if unknown:
+        raise DataError(f"records have no {', '.join(sorted(unknown))}", code="bad-name")
+    return [r for r in records if all(getattr(r, name) == value for name, value in wanted.items())]

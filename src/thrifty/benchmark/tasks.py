@@ -1,0 +1,63 @@
+"""List the tasks of a benchmark in an order in which any beginning covers all problems and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from thrifty.benchmark.method import Method
+from thrifty.benchmark.problem import PLACES
+from thrifty.errors import ConfigError
+
+BUDGETS = (300.0, 1_000.0, 3_000.0)  # prior runs: what a user of an expensive simulator can pay for
+SEEDS = 5
+QUICK_PROBLEMS = ("waiting", "gaussian_2", "two_moons")
+QUICK_METHODS = ("npe", "npe-aware", "abc", "abc-aware", "smcabc-aware")
+QUICK_BUDGETS = (200.0, 400.0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One fit: a method on a problem at a budget, with draws at some places.
+
+    Attributes:
+        places: All three for an amortised method, one for another.
+    """
+
+    problem: str
+    method: str
+    budget: float
+    seed: int
+    places: tuple[str, ...]
+
+    @property
+    def keys(self) -> list[tuple[str, str, str, float, int]]:
+        """Keys of the records that it makes."""
+        return [(self.problem, place, self.method, self.budget, self.seed) for place in self.places]
+
+
+def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequence[float], seeds: int) -> list[Task]:
+    """Return all tasks: seed by seed, the middle budget first, and each method on another problem.
+
+    A method for one observation goes through the places from seed to seed and budget to budget; a costly one is
+    run at the middle budget only.
+    """
+    if seeds < 1 or not budgets or not all(0 < b < float("inf") for b in budgets):
+        raise ConfigError(
+            f"seeds = {seeds}, budgets = {list(budgets)}; at least one seed and positive budgets are needed",
+            code="bad-setting",
+        )
+    ordered = sorted(budgets)
+    middle = ordered[(len(ordered) - 1) // 2]
+    out = []
+    for seed in range(seeds):
+        for step, budget in enumerate([middle, *(b for b in ordered if b != middle)]):
+            for shift in range(len(problems)):
+                for i, method in enumerate(methods):
+                    if method.costly and budget != middle:
+                        continue
+                    one = list(PLACES)[(seed + step + shift) % len(PLACES)]
+                    places = tuple(PLACES) if method.amortised else (one,)
+                    problem = problems[(i + shift) % len(problems)]
+                    out.append(Task(problem, method.name, float(budget), seed, places))
+    return out

@@ -1,0 +1,119 @@
+"""`thrifty benchmark`: run methods on problems with known posteriors and costs, and record what they achieve."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from thrifty.cli.commands import Quiet
+from thrifty.cli.output import Screen
+from thrifty.errors import ConfigError
+
+if TYPE_CHECKING:
+    from thrifty.benchmark import Method, Record
+
+DEFAULT_OUT = Path("runs/benchmark")
+
+
+def benchmark(
+    *,
+    problems: Annotated[str, typer.Option(help="Names with commas; by default all.", show_default=False)] = "",
+    methods: Annotated[
+        str, typer.Option(help="Names with commas; by default all that are installed.", show_default=False)
+    ] = "",
+    budgets: Annotated[str, typer.Option(help="In prior runs, with commas.", show_default="300,1000,3000")] = "",
+    seeds: Annotated[int | None, typer.Option(help="Repetitions.", min=1, show_default="5")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small set of everything, within 5 minutes.")] = False,
+    workers: Annotated[int, typer.Option("--workers", "-w", help="Tasks in parallel.", min=1)] = 1,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the records.")] = DEFAULT_OUT,
+    show_list: Annotated[bool, typer.Option("--list", help="List problems and methods; run nothing.")] = False,
+    references: Annotated[
+        bool, typer.Option("--references", help="Compute the exact draws of the problems again; run nothing else.")
+    ] = False,
+    quiet: Quiet = False,
+) -> int:
+    """Compare methods on problems whose posterior and cost surface are known.
+
+    Each result is one line of records.jsonl in the folder; the same command continues an interrupted benchmark.
+    """
+    from thrifty.benchmark import METHODS, PROBLEMS, find_method, list_tasks, run_benchmark
+    from thrifty.benchmark.catalogue import check_problem_name
+    from thrifty.benchmark.tasks import BUDGETS, QUICK_BUDGETS, QUICK_METHODS, QUICK_PROBLEMS, SEEDS
+
+    screen = Screen(quiet)
+    names = _split(problems) or list(QUICK_PROBLEMS if quick else PROBLEMS)
+    for name in names:
+        check_problem_name(name)
+    if show_list:
+        return _show_list(screen, names)
+    if references:
+        return _compute_references(screen, names)
+    chosen = [find_method(name) for name in _split(methods)]
+    chosen = chosen or _list_installed(screen, QUICK_METHODS if quick else METHODS)
+    amounts = [_read_budget(text) for text in _split(budgets)] or list(QUICK_BUDGETS if quick else BUDGETS)
+    tasks = list_tasks(names, chosen, amounts, seeds or (1 if quick else SEEDS))
+    path = out / "records.jsonl"
+    screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
+
+    records = run_benchmark(tasks, path, workers=workers, on_record=lambda record: screen.say(_format(record)))
+    failed = sum(bool(record.error) for record in records)
+    screen.data(f"{len(records)} records, {failed} of them of a method that failed; {path}")
+    return 0
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _read_budget(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ConfigError(
+            f"--budgets {text!r} is no number", code="bad-command-line", fix="--budgets 300,1000"
+        ) from None
+
+
+def _list_installed(screen: Screen, names: tuple[str, ...]) -> list[Method]:
+    """Return the methods whose libraries are installed, and say which are left out."""
+    from thrifty.benchmark import find_method
+
+    found = []
+    for name in names:
+        try:
+            found.append(find_method(name))
+        except ConfigError as error:
+            screen.say(f"left out: {error}")
+    return found
+
+
+def _show_list(screen: Screen, names: list[str]) -> int:
+    from thrifty.benchmark import METHODS, describe
+
+    for name in names:
+        about = describe(name)
+        screen.data(
+            f"{name:<19} {about['parameters']:>2} parameters, {about['outputs']:>2} outputs, {about['modes']} mode(s),"
+            f" cost range {about['cost_range']:.3g}x, posterior {about['smallest_volume']:.1e} to"
+            f" {about['largest_volume']:.1e} of the prior, {about['reference']}"
+        )
+    screen.data("methods: " + ", ".join(METHODS))
+    return 0
+
+
+def _compute_references(screen: Screen, names: list[str]) -> int:
+    from thrifty.benchmark import find_problem, make_reference
+
+    for name in names:
+        if not find_problem(name).closed_form:
+            screen.data(f"{name}: {make_reference(name)}")
+    return 0
+
+
+def _format(record: Record) -> str:
+    head = f"{record.problem} {record.place} {record.method} budget {record.budget:g} seed {record.seed}"
+    if record.error:
+        return f"{head}: failed: {record.error}"
+    return f"{head}: C2ST {record.c2st:.3f}, cost {record.cost:.0f}, {record.runs} runs, {record.fit_seconds:.1f} CPU s"

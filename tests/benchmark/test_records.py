@@ -1,0 +1,43 @@
+"""Records survive kills, and say what they are about."""
+
+from __future__ import annotations
+
+import pytest
+
+import thrifty as th
+from thrifty.benchmark.records import append_records, pick, read_records
+
+
+def test_what_is_written_is_read(make, tmp_path):
+    path = tmp_path / "records.jsonl"
+    append_records(path, [make(0), make(1, c2st=None, error="RuntimeError: no")])
+    append_records(path, [make(2)])
+    assert read_records(path) == [make(0), make(1, c2st=None, error="RuntimeError: no"), make(2)]
+
+
+def test_a_line_cut_short_by_a_kill_is_left_out_and_written_over(make, tmp_path):
+    path = tmp_path / "records.jsonl"
+    append_records(path, [make(0), make(1)])
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert [r.seed for r in read_records(path)] == [0]
+    append_records(path, [make(1)])
+    assert path.read_bytes() == whole
+
+
+def test_the_last_record_of_a_key_counts(make, tmp_path):
+    path = tmp_path / "records.jsonl"
+    append_records(path, [make(0, c2st=0.9), make(0, c2st=0.7)])
+    assert [r.c2st for r in read_records(path)] == [0.7]
+
+
+def test_a_line_that_is_no_record_is_named(tmp_path):
+    path = tmp_path / "records.jsonl"
+    path.write_text('{"problem": 1}\n')
+    with pytest.raises(th.ThriftyError, match="not a record"):
+        read_records(path)
+
+
+def test_an_unknown_entry_is_refused(make):
+    with pytest.raises(th.ThriftyError, match="speed"):
+        pick([make()], speed=3)

@@ -1,0 +1,39 @@
+"""Any beginning of the list covers all problems and methods, and all places in the end."""
+
+from __future__ import annotations
+
+import pytest
+
+import thrifty as th
+from thrifty.benchmark import Method, list_tasks
+
+METHODS = [Method("a", None), Method("b", None, amortised=False), Method("c", None, amortised=False, costly=True)]  # type: ignore[arg-type]
+PROBLEMS = ["p", "q", "r", "s"]
+
+
+def test_all_tasks_are_there_once():
+    tasks = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2)
+    assert len(tasks) == len(set(tasks)) == 2 * 4 * (3 + 3 + 1)
+    assert {t.budget for t in tasks if t.method == "c"} == {100.0}, "a costly method at the middle budget only"
+    assert all(len(t.places) == (3 if t.method == "a" else 1) for t in tasks)
+
+
+def test_a_beginning_covers_all_problems_and_methods():
+    tasks = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=3)
+    start = tasks[: len(PROBLEMS) * len(METHODS)]
+    assert {(t.problem, t.method) for t in start} == {(p, m.name) for p in PROBLEMS for m in METHODS}
+    assert {t.method for t in tasks[:3]} == {"a", "b", "c"} and len({t.problem for t in tasks[:3]}) == 3
+
+
+def test_methods_for_one_observation_visit_all_places():
+    tasks = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=3)
+    for problem in PROBLEMS:
+        assert {t.places for t in tasks if t.method == "b" and t.problem == problem} == {
+            ("cheap",), ("middle",), ("expensive",)
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(("budgets", "seeds"), [([], 1), ([0.0], 1), ([10.0], 0), ([float("inf")], 1)])
+def test_nonsense_is_refused(budgets, seeds):
+    with pytest.raises(th.ThriftyError, match="budgets"):
+        list_tasks(PROBLEMS, METHODS, budgets, seeds)

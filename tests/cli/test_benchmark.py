@@ -1,0 +1,44 @@
+"""`thrifty benchmark`: lists, runs, continues, and refuses nonsense."""
+
+from __future__ import annotations
+
+import pytest
+
+from thrifty.benchmark import read_records
+from thrifty.cli.main import invoke
+
+
+def run(*options):
+    return invoke(["benchmark", *options])
+
+
+def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
+    pytest.importorskip("numba")
+    options = ["--problems", "waiting", "--methods", "abc,abc-aware", "--budgets", "60", "--seeds", "1"]
+    assert run(*options, "--out", str(tmp_path)) == 0
+    found = read_records(tmp_path / "records.jsonl")
+    assert len(found) == 6 and "6 records" in capsys.readouterr().out
+    before = (tmp_path / "records.jsonl").read_bytes()
+    assert run(*options, "--out", str(tmp_path)) == 0
+    assert (tmp_path / "records.jsonl").read_bytes() == before, "nothing is run again"
+
+
+@pytest.mark.parametrize(
+    "options", [["--problems", "magic"], ["--methods", "magic"], ["--budgets", "many"], ["--seeds", "0"]]
+)
+def test_nonsense_is_refused(options, tmp_path, capsys):
+    assert run(*options, "--out", str(tmp_path / "out")) == 2
+    assert not (tmp_path / "out").exists() and capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_quick_set_runs(tmp_path):
+    """The set behind `thrifty benchmark --quick`: within five minutes of CPU time."""
+    import time
+
+    begin = time.process_time()
+    assert run("--quick", "--out", str(tmp_path)) == 0
+    assert time.process_time() - begin < 300
+    found = read_records(tmp_path / "records.jsonl")
+    assert not [r.error for r in found if r.error]
+    assert {r.method for r in found} == {"npe", "npe-aware", "abc", "abc-aware", "smcabc-aware"}
