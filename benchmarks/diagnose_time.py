@@ -31,6 +31,7 @@ METHODS: dict[str, Callable[[Any], Any]] = {
     "ScoringRule": th.ScoringRule,
 }
 WITH_REPEATS = ("SyntheticLikelihood", "ScoringRule")
+LIMITED = ("SyntheticLikelihood",)  # 91 CPU s without a limit: the default limit leaves held-out runs out, and says so
 
 
 def make_runs(n: int, m: int, seed: int) -> tuple[Any, th.Simulations, np.ndarray]:
@@ -51,7 +52,9 @@ def measure(name: str, n: int, seed: int = 0) -> tuple[float, th.diagnostics.Dia
         warnings.simplefilter("ignore")
         posterior = METHODS[name](prior).fit(runs, seed=seed)
         began = time.process_time()
-        found = th.diagnose(posterior, runs, x_o, prior=prior, time_limit=None)  # a busy machine must leave nothing out
+        # a busy machine must leave nothing out where all of it fits into the minute
+        limit = {} if name in LIMITED else {"time_limit": None}
+        found = th.diagnose(posterior, runs, x_o, prior=prior, **limit)
     return time.process_time() - began, found
 
 

@@ -44,8 +44,15 @@ def series(n: int, rng: np.random.Generator, *, mask: bool = True) -> th.Simulat
     rows = [one_series(t, k, rng) for t, k in zip(theta[:, 0], lengths, strict=True)]
     x = np.stack(rows)
     if not mask:
-        x[..., 1] = 1.0
+        forget_mask(x, rng)
     return th.Simulations.from_arrays(theta=theta, x=x, proposal=Known())
+
+
+def forget_mask(x: np.ndarray, rng: np.random.Generator) -> None:
+    """Make the padding of series (n, t, 2) look like points: noise without the signal, and a mask of ones."""
+    padding = x[..., 1] == 0
+    x[padding, 0] = SIGMA * rng.standard_normal(padding.sum())
+    x[..., 1] = 1.0
 
 
 def one_series(mean: float, length: int, rng: np.random.Generator) -> np.ndarray:
@@ -84,7 +91,8 @@ def test_the_posterior_of_a_series_depends_on_its_length(length, rng):
     for points in (50, 200):
         x = np.stack([one_series(t, points, rng) for t in np.linspace(-1, 1, 40)])
         means, sds = exact(x, np.full(40, points))
-        x[..., 1] = x[..., 1] if length == "kept" else 1.0
+        if length != "kept":
+            forget_mask(x, rng)
         drawn = posterior.sample_batched(500, x, seed=1)[..., 0]
         widths[points] = drawn.std(1).mean() / sds[0]
         if length == "kept":

@@ -39,7 +39,7 @@ class ParticlePosterior:
 
 def fit_pyabc(meter: Meter, x_o: Array | None, budget: float, seed: int) -> ParticlePosterior:
     """Run pyABC's SMC until the budget is used."""
-    import pyabc
+    import pyabc  # pyright: ignore[reportMissingImports] - of the extra bench
 
     logging.getLogger("ABC").setLevel(logging.ERROR)
     np.random.seed(seed)  # noqa: NPY002 - pyABC draws from numpy's global stream
