@@ -366,3 +366,12 @@ def test_an_observation_far_from_all_runs_is_said_once(seed):
     study = th.Rounds(th.NLE(model.prior, network=QUICK), rounds=2).run(model, [30.0], n=200, seed=seed)
     with pytest.warns(ThriftyWarning, match="far"):
         _ = study.samples
+
+
+def test_unfinished_rounds_are_not_complete(tmp_path, monkeypatch):
+    c = campaign(tmp_path / "c")
+    method = th.Rounds(th.NLE(c.prior, network=QUICK), rounds=2)
+    monkeypatch.setattr(th.NLE, "fit", lambda *_, **__: 1 / 0)  # killed while training
+    with pytest.raises(ZeroDivisionError):
+        method.run(c, [0.9], n=200, engine=th.Inline())
+    assert c.status().done == c.status().planned == 100 and c.status().state == "stopped or running"

@@ -117,7 +117,7 @@ def make_status(
     saved = now.estimate_savings()
     return Status(
         folder=folder,
-        state=_state(now.planned, now.done, settings.pilots, withdrawn),
+        state=_state(now.planned, now.done, settings.pilots, withdrawn, is_judged=all(one.judged for one in rounds)),
         planned=now.planned,
         done=now.done,
         pending=now.planned - now.done,
@@ -139,11 +139,13 @@ def make_status(
     )
 
 
-def _state(planned: int, done: int, pilots: int, withdrawn: int) -> str:
+def _state(planned: int, done: int, pilots: int, withdrawn: int, *, is_judged: bool) -> str:
     if planned == 0:
         return "empty"
     if done < planned:
         return "stopped or running" if done else "planned"
+    if not is_judged:  # the last round has runs, but no posterior yet
+        return "stopped or running"
     if planned == pilots:
         return "planned" if withdrawn else "pilot done"
     return "complete"

@@ -122,6 +122,8 @@ def read_observations(x_o: Any, event: tuple[int, ...], names: Sequence[str] = (
         raise DataError("observed data is None", code="bad-observation", fix="pass what was observed as x_o=[...]")
     try:
         values = np.asarray(order_observation(x_o, event, names), dtype=np.float64)
+    except DataError:  # says what is wrong with its names
+        raise
     except (TypeError, ValueError) as error:
         raise DataError(f"observed data is not an array of numbers: {error}", code="bad-observation") from None
     size = int(np.prod(event))
