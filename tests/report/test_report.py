@@ -250,3 +250,10 @@ def test_statistics_have_their_names(pages, tmp_path):
     text = write(tmp_path / "r.html", tmp_path / "c").read_text(encoding="utf-8")
     assert ">final_size<" in text and ">peak<" in text and "statistic 1" not in text
     assert "statistic 1" in pages["inferred"].read_text(encoding="utf-8"), "outputs without names"
+
+
+def test_arguments_of_the_old_live_report_are_still_taken(stages, tmp_path):
+    folder = next(iter(stages.values()))
+    with pytest.warns(th.ThriftyWarning, match="thrifty report --live"):
+        made = write(tmp_path / "r.html", folder, live=True, refresh=5.0)
+    assert made.exists()

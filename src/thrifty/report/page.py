@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from thrifty.errors import StorageError, ThriftyError
+from thrifty.errors import StorageError, ThriftyError, warn
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
 from thrifty.report.content import Section, clean
 from thrifty.report.fill import fill_template, read_style
@@ -32,6 +32,8 @@ def write(
     folder: str | os.PathLike[str],
     *,
     command: str | None = None,
+    live: bool = False,
+    refresh: float | None = None,
 ) -> Path:
     """Write the report of a run folder: one HTML file without scripts that needs no network.
 
@@ -42,6 +44,7 @@ def write(
         path: The file to write.
         folder: The run folder.
         command: The command line that asked for the report, for its provenance.
+        live, refresh: Without effect, kept for old calls: `thrifty report --live` shows a running campaign.
 
     Returns:
         The path written.
@@ -57,6 +60,8 @@ def write(
         ...     "Only the pilot has run" in page.read_text(encoding="utf-8")
         True
     """
+    if live or refresh is not None:
+        warn("live= and refresh= have no effect; `thrifty report --live` shows a running campaign on a page")
     target = Path(path)
     _replace(target, _render(Path(folder), command))
     return target
