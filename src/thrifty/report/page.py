@@ -44,7 +44,8 @@ def write(
         path: The file to write.
         folder: The run folder.
         command: The command line that asked for the report, for its provenance.
-        live, refresh: Without effect, kept for old calls: `thrifty report --live` shows a running campaign.
+        live: Without effect, kept for old calls: `thrifty report --live` shows a running campaign.
+        refresh: Without effect, as `live`.
 
     Returns:
         The path written.
