@@ -6,6 +6,7 @@ what it found to the server that it came from. Other hosts cannot be reached; at
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import subprocess
@@ -133,14 +134,22 @@ def look_at(site: Path, pages: list[str], home: Path, widths: tuple[int, ...] = 
     }
 
 
+def read_event(line: str) -> dict[str, Any] | None:
+    """Read one line of a network log; None for its end, which may be cut anywhere."""
+    for text in (line.rstrip(","), line.rstrip(",").removesuffix("}").removesuffix("]")):
+        with contextlib.suppress(json.JSONDecodeError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+    return None
+
+
 def find_elsewhere(log: Path) -> list[str]:
     """Find addresses on other hosts that pages asked for; what the browser asks for itself has no origin."""
-    text = log.read_text(encoding="utf-8", errors="replace")
-    try:
-        events = json.loads(text)
-    except json.JSONDecodeError:  # a browser that was ended may not have closed its log: one event a line, the last cut
-        events = json.loads(text[: text.rindex("\n")].rstrip().rstrip(",") + "]}")
-    start = events["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
-    jobs = [e["params"] for e in events["events"] if e["type"] == start and "url" in e.get("params", {})]
+    head, _, *lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    start = json.loads(head.rstrip(",") + "}")["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    events = [event for event in map(read_event, lines) if event is not None]
+    assert len(events) >= len(lines) - 2, "only what a browser that was ended had begun to write is left out"
+    jobs = [e["params"] for e in events if e["type"] == start and "url" in e.get("params", {})]
     asked = {job["url"] for job in jobs if job.get("initiator") != "not an origin"}
     return sorted(url for url in asked if not url.startswith(("http://127.0.0.1:", "data:", "blob:")))
