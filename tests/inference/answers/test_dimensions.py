@@ -183,3 +183,11 @@ def test_sensitivity_of_a_network(rng):
     sims = th.Simulations(theta=theta, x=theta.sum(1, keepdims=True) + 0.3 * rng.standard_normal((1_000, 1)))
     found = th.NLE(prior, **SMALL).fit(sims, seed=0).sensitivity([0.5])
     assert abs(found.directions[0] @ [1, 1]) / np.sqrt(2) > 0.95 and found.values[0] > 5 * found.values[1]
+
+
+def test_a_value_outside_the_bounds_is_refused(rng):
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
+    theta = prior.sample(500, rng)
+    posterior = th.ABC(prior).fit(th.Simulations.from_arrays(theta=theta, x=theta, names=prior.names))
+    with pytest.raises(th.errors.ConfigError, match="outside its bounds"):
+        posterior.condition(a=1.5)
