@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 import thrifty as th
+from thrifty.errors import ConfigError
 from thrifty.runner.engines import process_tree
 from thrifty.runner.engines.process_tree import CleanupProcess, end_tree, find_process
 
@@ -114,6 +115,31 @@ def test_runs_go_on_when_a_helper_is_killed(victim):
     helper.join()
     assert sims.ok.all()
     np.testing.assert_array_equal(sims.x, theta)
+
+
+def test_a_fork_server_that_is_still_ending_is_waited_for(monkeypatch):
+    """Until it has ended it refuses connections, but counts as running: the start is tried again."""
+    attempts = []
+    connect = multiprocessing.forkserver.connect_to_new_process
+
+    def refuse_twice(descriptors):
+        attempts.append(len(descriptors))
+        if len(attempts) <= 2:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return connect(descriptors)
+
+    monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", refuse_twice)
+    sims = th.simulate(lambda theta: theta, [[1.0], [2.0]], workers=1, progress="quiet")
+    assert sims.ok.all() and len(attempts) == 3
+
+
+def test_a_fork_server_that_cannot_be_reached_is_said(monkeypatch):
+    def refuse(descriptors):
+        raise EOFError
+
+    monkeypatch.setattr(multiprocessing.forkserver, "connect_to_new_process", refuse)
+    with pytest.raises(ConfigError, match=r"fork server ended \(EOFError\)"):
+        th.simulate(lambda theta: theta, [[1.0], [2.0]], workers=1, progress="quiet")
 
 
 def test_a_simulator_may_start_processes():

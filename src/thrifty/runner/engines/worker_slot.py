@@ -36,6 +36,7 @@ from thrifty.runner.task import Outcome, Report, Task
 WITHDRAW_SECONDS = 0.5  # that a bundle waits behind another: twice the longest that is sent ahead (loop.py)
 JOIN_SECONDS = 5.0  # to wait for a killed worker; it takes milliseconds unless the kernel holds it
 START_METHODS = ("fork", "spawn", "forkserver")  # that every Python has
+START_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)  # after each attempt to start a worker while its fork server ends
 FORK_SERVER_GONE = 255  # exit code that multiprocessing gives where the fork server ended before the worker
 
 # one thread per worker unless the user says otherwise: the workers fill the cores already
@@ -151,16 +152,22 @@ class WorkerSlot:
 
     def _start(self) -> None:
         arguments = (self._payload, self.cell, self.pipes.worker_ends, self._scratch, worker_environment())
-        process: Any = CONTEXT.Process(target=serve_bundles, args=arguments, daemon=True)
-        try:
-            process.start()  # where it fails, there is none to end
-        except (ConnectionError, EOFError) as error:
+        failure = ""
+        for pause in START_PAUSES_S:
+            process: Any = CONTEXT.Process(target=serve_bundles, args=arguments, daemon=True)
+            try:
+                process.start()  # where it fails, there is none to end
+                break
+            except (ConnectionError, EOFError) as error:  # a fork server that is ending is replaced once it has ended
+                failure = type(error).__name__
+                time.sleep(pause)
+        else:
             raise ConfigError(
-                f"worker processes cannot be started: their fork server ended ({type(error).__name__})",
+                f"worker processes cannot be started: their fork server ended ({failure})",
                 code="bad-setting",
                 why="it has the limits of this process; too few open files is the usual cause",
                 fix="raise the limit (ulimit -n 4096); then call again",
-            ) from None
+            )
         self._process = process
         self._tree = find_process(self._process.pid)
         self._cleanup.add_worker(self._process.pid)
