@@ -135,7 +135,7 @@ def _mean(record: Record, arm: str, kind: str) -> float:
 def _against_plain(record: Record, arm: str, kind: str) -> str:
     d, e = study.gap(record, kind, arm, "NPE, equal cost", "c2st")
     ours, plain = (_mean(record, name, kind) for name in (arm, "NPE, equal cost"))
-    return f"{arm} {ours:.2f}, plain NPE at equal cost {plain:.2f}; difference {d:+.3f} ± {e:.3f}"
+    return f"{arm} {ours:.2f}, plain NPE at equal cost {plain:.2f}; difference {study.show_gap(d, e)}"
 
 
 def _smc(record: Record, arm: str) -> str:
@@ -162,7 +162,7 @@ def promises(record: Record) -> str:
         ("wide", "NLE rounds", "NLE rounds, cost-blind", "cost-aware rounds no worse than cost-blind ones"),
     ):
         found = {label: study.gap(record, kind, first, second, label) for label in ("c2st", "mmd2")}
-        cells = [f"{d:+.3f} ± {e:.3f}: {_verdict(d, e)}" for d, e in found.values()]
+        cells = [f"{study.show_gap(d, e)}: {_verdict(d, e)}" for d, e in found.values()]
         lines.append([f"{kind}: {words}", *cells])
     differences = table(["asked for", "C2ST", "MMD²"], lines)
     told = (
@@ -179,7 +179,7 @@ def _by_problem(record: Record) -> str:
     for name in _names(record, "narrow") + _names(record, "wide"):
         pairs = (("NLE rounds", "NPE, 50,000"), ("NLE rounds", "NPE, equal cost"), ("NPE rounds", "NPE, equal cost"))
         found = [study.compare(record, first, second, "c2st", [name]) for first, second in pairs]
-        body.append([name, *("–" if np.isnan(d) else f"{d:+.3f} ± {e:.3f} ({n})" for d, e, n in found)])
+        body.append([name, *(study.show_gap(d, e) + (f" ({n})" if n else "") for d, e, n in found)])
     head = ["C2ST", "NLE rounds at 1/20 − NPE on 50,000", "NLE rounds − NPE at equal cost",
             "NPE rounds − NPE at equal cost"]  # fmt: skip
     return table(head, body)
