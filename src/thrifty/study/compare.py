@@ -18,6 +18,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference.abc import ABCPosterior
+from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
 from thrifty.named import order_observation
@@ -212,7 +213,7 @@ def _incomparable(what: str) -> ConfigError:
 def _check_methods(posteriors: Mapping[str, Any]) -> None:
     """Refuse posteriors without an evidence, and ABC beside densities."""
     for name, post in posteriors.items():
-        if not hasattr(post, "log_evidence"):
+        if not has_evidence(post):
             raise ConfigError(
                 f"the posterior of {name!r} ({type(post).__name__}) has no evidence",
                 code="bad-setting",
