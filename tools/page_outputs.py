@@ -113,6 +113,18 @@ def is_stale(shown: str, printed: str, *, varies: bool = False) -> bool:
     return not varies and any(abs(a - b) > 0.02 * max(abs(a), abs(b)) + 1e-9 for a, b in values)
 
 
+def gap(one: bytes, other: bytes) -> float:
+    """Mean difference of two pictures, 0 (the same) to 1; 1 where they are of another size by more than a tenth."""
+    import numpy as np
+    from matplotlib.image import imread
+
+    a, b = (imread(io.BytesIO(data), format="png")[..., :3] for data in (one, other))
+    if np.abs(np.array(a.shape) - b.shape).max() > 0.1 * max(a.shape):
+        return 1.0
+    rows, columns = min(len(a), len(b)), min(a.shape[1], b.shape[1])
+    return float(np.abs(a[:rows, :columns] - b[:rows, :columns]).mean())
+
+
 def write_page(text: str, made: list[tuple[str, bytes]]) -> str:
     """Put outputs into a page; an output that is not stale stays as it is."""
     results = iter(made)

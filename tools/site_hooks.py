@@ -3,6 +3,8 @@
 - Formulas (`$...$` and `$$...$$`) become MathML, which browsers draw by themselves: no script and no font is loaded.
 - `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`,
   `<!-- raised by -->` in a section of messages the errors that carry its code.
+- A notebook `examples/NAME.ipynb` becomes the page `examples/NAME.md`. Pages link to the notebook itself,
+  `../examples/NAME.ipynb`, which can be followed in a copy of the repository too; on the site it leads to the page.
 """
 
 from __future__ import annotations
@@ -15,13 +17,31 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+from notebook_pages import list_notebooks, read_notebook, write_page
+
 SOURCE = Path(__file__).parents[1] / "src" / "thrifty"
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.S)
+NOTEBOOK_LINK = re.compile(r"\]\((?:\.\./)+(examples/[\w-]+)\.ipynb")
 TABLES = ("Simulator", "Cost", "Plan", "Run", "Infer")  # of thrifty.toml, in the order of the file
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in what comes from the code."""
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add a page for each notebook of the gallery, its pictures, and the notebook itself."""
+    from mkdocs.structure.files import File
+
+    for path in list_notebooks():
+        page, pictures = write_page(read_notebook(path), path.stem)
+        files.append(File.generated(config, f"examples/{path.stem}.md", content=page))
+        files.append(File.generated(config, f"examples/{path.name}", content=path.read_bytes()))
+        for name, picture in pictures.items():
+            files.append(File.generated(config, f"figures/examples/{name}", content=picture))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
+    """Fill in what comes from the code; let links to notebooks lead to their pages."""
+    above = "../" * page.file.src_uri.count("/") if page is not None else ""
+    markdown = NOTEBOOK_LINK.sub(rf"]({above}\1.md", markdown)
     for mark, write in (("<!-- commands -->", write_commands), ("<!-- settings -->", write_settings)):
         if mark in markdown:
             markdown = markdown.replace(mark, write())

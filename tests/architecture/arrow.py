@@ -62,9 +62,9 @@ NARROW: dict[str, set[str]] = {
     "store": {"runner.engines", "runner.loop", "runner.schedule", "runner.simulator", "runner.progress"},
     "runner.engines.process_tree": {"runner.loop"},
 }
-# one-line methods that call what stands above their class: (module, part), imported inside the method only, so that the
-# class needs nothing of it until it is called
-SHORTCUTS = {("campaign.campaign", "report")}  # Campaign.report(path)
+# short methods that call what stands above their class: (module, part), imported inside the method only, so that the
+# class needs nothing of it until it is called (a type checker may look there too)
+SHORTCUTS = {("campaign.campaign", "report"), ("campaign.campaign", "study")}  # Campaign.report(path), .infer(x_o)
 WHOLE = {"cli", "study.demo"}  # who stands above everything and may import the whole package
 
 
@@ -91,11 +91,11 @@ def read_imports(path: Path, source: Path = SOURCE) -> Iterator[str]:
 
 
 def _list_imports(tree: ast.Module, module: str) -> Iterator[ast.AST]:
-    """Every import statement but those of `SHORTCUTS`, which must stand inside a function."""
+    """Every import statement but those of `SHORTCUTS`, inside a function or `if TYPE_CHECKING`."""
     inside = {
         inner
         for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef)
+        if isinstance(node, ast.FunctionDef) or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
         for inner in ast.walk(node)
         if isinstance(inner, ast.ImportFrom) and (module, (inner.module or "").removeprefix("thrifty.")) in SHORTCUTS
     }

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+from notebook_pages import list_notebooks
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -48,7 +49,8 @@ def test_the_tests_named_in_the_guarantees_exist():
 def test_the_site_lists_every_page():
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     listed = set(re.findall(r"([\w/-]+\.md)\s*$", text, re.M))
-    assert listed == {named(page) for page in DOCS.rglob("*.md")}
+    notebooks = {f"examples/{path.stem}.md" for path in list_notebooks()}
+    assert listed == {named(page) for page in DOCS.rglob("*.md")} | notebooks
 
 
 def test_nothing_is_fetched_from_elsewhere():

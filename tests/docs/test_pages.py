@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from page_settings import SETTINGS
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from page_outputs import DOCS, is_stale, name_page, read_blocks, run_blocks, shows_outputs, tidy, write_page
+from page_outputs import DOCS, gap, is_stale, name_page, read_blocks, run_blocks, shows_outputs, tidy, write_page
 
 # networks are trained, thousands of runs are made, sbi and ArviZ are imported
 SLOW = {"neural.md", "answers.md", "abc.md", "campaign.md", "gallery.md", "rounds.md", "howto/other-tools.md"}
@@ -49,17 +47,6 @@ def test_every_block_runs_and_its_output_is_shown(page, tmp_path, monkeypatch):
         assert not is_stale(block.output, printed, varies=block.varies), f"line {block.line}: {again}\n{printed}"
         if block.figure:
             assert gap((page.parent / block.figure).read_bytes(), picture) < 0.02, f"{block.figure}: {again}"
-
-
-def gap(one: bytes, other: bytes) -> float:
-    """Mean difference of two pictures, 0 (the same) to 1; 1 where they are of another size by more than a tenth."""
-    from matplotlib.image import imread
-
-    a, b = (imread(io.BytesIO(data), format="png")[..., :3] for data in (one, other))
-    if np.abs(np.array(a.shape) - b.shape).max() > 0.1 * max(a.shape):
-        return 1.0
-    rows, columns = min(len(a), len(b)), min(a.shape[1], b.shape[1])
-    return float(np.abs(a[:rows, :columns] - b[:rows, :columns]).mean())
 
 
 def test_a_stale_page_is_found():

@@ -31,6 +31,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_page_is_built(site):
     pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
+    pages |= {Path("examples") / path.stem for path in (ROOT / "examples").glob("*.ipynb")}
     built = {path.relative_to(site).parent for path in site.rglob("index.html")}
     assert {page for page in pages if page.name != "index"} <= built and len(built) >= 35
 

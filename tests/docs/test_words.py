@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 
@@ -30,6 +31,19 @@ def test_a_planted_misspelling_is_found(tmp_path, capsys):
     (tmp_path / "code.py").write_text('"""Draw from the posterior distribtuion."""\n')  # codespell:ignore
     assert main([str(tmp_path)]) == 1
     assert "distribtuion ==> distribution" in capsys.readouterr().out  # codespell:ignore
+
+
+def test_a_notebook_is_read_without_its_outputs(tmp_path, capsys):
+    """Only the cell is judged: a picture in base64 may spell anything."""
+    cell = {
+        "source": ["# Title\n", "The dear distribtuion"],
+        "outputs": [{"image/png": "iVBO/kin+teh/"}],
+    }  # codespell:ignore
+    (tmp_path / "book.ipynb").write_text(json.dumps({"cells": [cell]}))
+    assert main([str(tmp_path)]) == 1
+    found = capsys.readouterr().out
+    assert "book.ipynb:2: dear ==>" in found and "distribtuion ==> distribution" in found  # codespell:ignore
+    assert "kin" not in found and "teh" not in found  # codespell:ignore
 
 
 def test_parts_of_words_and_names_are_left_alone():

@@ -67,6 +67,25 @@ def test_the_result_is_kept_in_the_folder(study: th.Study):
     assert np.array_equal(th.load_posterior(result.posterior_path).sample(2000, [1.0], seed=1), study.samples)
 
 
+def test_a_campaign_infers_and_keeps_the_result_where_a_report_finds_it(tmp_path: Path):
+    """As a user does it: a session makes runs and a posterior; another one writes the report of the folder."""
+    campaign = th.Campaign(tmp_path / "runs", simulate, PRIOR, seed=2, cost="reported")
+    campaign.pilot(40, engine=th.Inline())
+    campaign.plan(n=200)
+    campaign.run(engine=th.Inline())
+    before = campaign.report(tmp_path / "before.html").read_text(encoding="utf-8")
+    assert "No posterior is kept in this folder" in before and "campaign.infer(x_o)" in before
+    study = campaign.infer([1.0], method="abc")
+    same = th.ABC(PRIOR).fit(campaign.simulations(), seed=0).sample(2000, [1.0], seed=0)
+    np.testing.assert_array_equal(study.samples, same)
+    (kept,) = read_results(campaign.folder)
+    np.testing.assert_array_equal(kept.samples, study.samples)
+    after = th.Campaign.open(campaign.folder).report(tmp_path / "after.html").read_text(encoding="utf-8")
+    assert "No posterior is kept" not in after
+    with pytest.raises(ConfigError, match="chooses its own runs"):
+        campaign.infer([1.0], method=th.SMCABC)
+
+
 def test_again_is_the_same_and_runs_nothing(study: th.Study):
     method = th.ABC(PRIOR, quantile=0.1, adjust="linear")
     folder = study.campaign.folder

@@ -52,6 +52,7 @@ from thrifty.types import Cost, Prior
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from thrifty.study import study
 
 _log = logging.getLogger(__name__)
 
@@ -367,6 +368,24 @@ class Campaign(Displayed):
         from thrifty.report import write
 
         return write(Path(path), self.folder)
+
+    def infer(self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS) -> study.Study:
+        """Infer the posterior at x_o from the runs of this campaign, and keep it in the folder, where reports find it.
+
+        The same as `method.fit(campaign.simulations())`, whose posterior is kept nowhere, and `th.Study(...).save()`.
+        No run is made.
+
+        Args:
+            x_o: The observation, as the simulator returns it, by name where its numbers have names.
+            method: A name ("npe", the default, "abc", ...), a class (`th.ABC`) or one with settings.
+            seed: Seed of networks, draws and checks.
+            max_failed: As for `simulations`.
+        """
+        from thrifty.study import study
+
+        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed)
+        found.save()
+        return found
 
     def verify(self, repair: bool = False) -> Verification:
         """Test every checksum; with `repair`, keep undamaged rows and make the others pending again."""

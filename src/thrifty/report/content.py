@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ANSWERS = {"trust": "yes", "with care": "with care", "do not trust": "no"}  # to: can it be trusted?
+NO_POSTERIOR = "No posterior is kept in this folder."
 MAX_NAME_CHARACTERS = 60  # of a name in a figure or a table head
 _HIDDEN_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}  # control, direction marks, surrogates, line separators
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
-from thrifty.report.content import ANSWERS, clean
+from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.runner.progress import format_amount
@@ -91,13 +92,13 @@ def _describe_stage(facts: Facts) -> tuple[str, str, str]:
     """Describe the state of the campaign before any result."""
     status = facts.status
     if not status.done:
-        return "No run has finished.", f"{status.planned:,} runs are planned.", "Nothing has been inferred."
+        return "No run has finished.", f"{status.planned:,} runs are planned.", NO_POSTERIOR
     done = f"{status.done:,} of {status.planned:,} planned runs are done."
     if facts.part is None:
-        return done, "Only the pilot has run: there is no plan.", "Nothing has been inferred."
+        return done, "Only the pilot has run: there is no plan.", NO_POSTERIOR
     state = "All planned runs are done." if not status.pending else f"{status.pending:,} runs are missing."
     advice = " (above 1 %: repair the simulator)" if status.failed_mass > 0.01 else ""
-    return f"Nothing has been inferred. {state}", done, f"Failed prior mass {status.failed_mass:.2%}{advice}."
+    return f"{NO_POSTERIOR} {state}", done, f"Failed prior mass {status.failed_mass:.2%}{advice}."
 
 
 def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
@@ -143,7 +144,9 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
 
 def _summarise_rounds(rounds: tuple[KeptRound, ...]) -> KeyFigure:
     judged = [one for one in rounds if one.judged]
-    note = f"the posterior takes {100 * judged[-1].volume:.2g} % of the prior" if judged else "no posterior yet"
+    volume = judged[-1].volume if judged else math.nan
+    note = f"the posterior takes {100 * volume:.2g} % of the prior" if volume >= 0 else ""  # none of whole numbers
+    note = note if judged else "no posterior yet"
     return KeyFigure("rounds", f"{len(rounds)}", note)
 
 

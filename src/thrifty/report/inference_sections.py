@@ -14,7 +14,7 @@ from thrifty.diagnostics.diagnose import select_held_out
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
 from thrifty.inference.weighted_posterior import WeightedPosterior
-from thrifty.report.content import ANSWERS, Drawing, Grid, Section, as_labels, clean, format_duration
+from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean, format_duration
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
@@ -44,7 +44,10 @@ def load_last_posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any,
 def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
     """Show the pair plot with the prior, quantiles, and the predictive distribution at the observation."""
     if not results:
-        return Section(missing="Nothing has been inferred yet.", command=facts.command("infer"))
+        words = (
+            f"{NO_POSTERIOR} In Python, campaign.infer(x_o) makes one and keeps it here; study.save() keeps a th.Study."
+        )
+        return Section(missing=words, command=facts.command("infer"))
     last = results[-1]
     weights = last.log_weights
     size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)

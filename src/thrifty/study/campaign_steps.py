@@ -13,6 +13,7 @@ from thrifty.durations import Duration
 from thrifty.errors import ConfigError
 from thrifty.inference.checks import read_observations
 from thrifty.named import order_observation
+from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Runs:
         budget = _write_budget(self.budget, campaign)
         first = self._count_first(campaign.prior.dim)
         campaign.pilot(first, **how)
-        observed = read_observed(campaign, x_o)
+        observed = read_observed(campaign.simulations(allow_incomplete=True, max_failed=1), x_o)
         check_pilot_failures(campaign, self.max_failed)
         if budget is not None and self.pilot is None:
             campaign.pilot(self._extend_pilot(campaign, budget, first), **how)
@@ -92,12 +93,11 @@ def check_pilot_failures(campaign: Campaign, max_failed: float) -> None:
         campaign.simulations(allow_incomplete=True, max_failed=max_failed)  # says how much fails, and where
 
 
-def read_observed(campaign: Campaign, x_o: Any) -> Array:
-    """Return the observation as numbers in the order of the outputs so far; refuse one that does not fit them."""
-    pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
-    event = pilots.pairs()[1].shape[1:]
-    read_observations(x_o, event, pilots.x_names)
-    return np.asarray(order_observation(x_o, event, pilots.x_names), dtype=np.float64)
+def read_observed(simulations: Simulations, x_o: Any) -> Array:
+    """Return the observation as numbers in the order of the outputs; refuse one that does not fit them."""
+    event = simulations.pairs()[1].shape[1:]
+    read_observations(x_o, event, simulations.x_names)
+    return np.asarray(order_observation(x_o, event, simulations.x_names), dtype=np.float64)
 
 
 def _write_budget(budget: float | str | None, campaign: Campaign) -> str | None:

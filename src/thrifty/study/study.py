@@ -322,10 +322,24 @@ def infer(
         study = replace(study, **same, each=tuple(replace(one, **same) for one in study.each))
     else:
         observed = runs.run(campaign, x_o)
-        table = campaign.simulations(max_failed=max_failed)
-        study = fit_study(method, table, observed, label=_name(method), campaign=campaign, seed=seed)
+        study = infer_campaign(campaign, observed, method=method, seed=seed, max_failed=max_failed)
     study.save()
     return study
+
+
+def infer_campaign(campaign: Campaign, x_o: Any, *, method: Any, seed: int, max_failed: float) -> Study:
+    """Fit a method to the runs of a campaign; see `Campaign.infer`, which keeps the study too."""
+    from thrifty.study.campaign_steps import read_observed
+
+    method = make_method(method, campaign.prior)
+    if not hasattr(method, "fit"):
+        raise ConfigError(
+            f"{_name(method)} chooses its own runs, and a campaign has its runs",
+            code="conflicting-settings",
+            fix=f'"npe", "abc", ...; or th.{type(method).__name__}(...).run(campaign, x_o, n=...), in a new folder',
+        )
+    table = campaign.simulations(max_failed=max_failed)
+    return fit_study(method, table, read_observed(table, x_o), label=_name(method), campaign=campaign, seed=seed)
 
 
 def _check_sequential(method: Any, runs: Any) -> None:
