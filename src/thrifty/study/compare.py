@@ -152,6 +152,12 @@ def compare(
         >>> bool(abs(th.compare(fits, [0.2]).probability[0] - 0.74) < 0.1)  # N(0.2; 0, 1.25) against N(0.2; 0, 10)
         True
     """
+    if not isinstance(models, Mapping):
+        raise ConfigError(
+            f"models must have names, got {type(models).__name__}",
+            code="bad-setting",
+            fix='th.compare({"first": posterior, "second": other}, x_o)',
+        )
     if len(models) < 2:
         raise ConfigError(f"{len(models)} model to compare; two at least are needed", code="bad-setting")
     observation = _read_observation(models, x_o)

@@ -109,6 +109,7 @@ def test_marginal_keeps_columns_in_order():
         (lambda p: p.condition(a=0.0, b=0.0, c=0.0), "all parameters are held", "bad-setting"),
         (lambda p: p.marginal("a", "a"), "each once", "bad-name"),
         (lambda p: p.condition(a=np.nan), "expected a number", "bad-setting"),
+        (lambda p: p.condition(a=[1.0, 2.0]), "expected a number", "bad-setting"),
     ],
 )
 def test_wrong_requests(ask, says, code):

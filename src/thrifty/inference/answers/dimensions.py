@@ -132,7 +132,7 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     """Read the value at which a parameter is held; a category also by its label."""
     if level and isinstance(value, str) and value in level:
         return float(level.index(value))
-    number = float("nan") if isinstance(value, str) else float(value)
+    number = float("nan") if isinstance(value, str) or np.ndim(value) else float(value)
     if np.isnan(number) or (level is not None and number != round(number)):
         allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
         raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")

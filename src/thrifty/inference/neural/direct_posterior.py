@@ -173,6 +173,7 @@ class DirectPosterior(NeuralPosterior):
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
         event, names = self.trained.frame.event, self.x_names
         x = read_observations(x_o, event, names) if self.sets else read_observation(x_o, event, names)[None]
+        self._check_series(x)
         if check:
             warn_if_far(self.trained.reach, x)
         return self._encode(x[None] if self.sets else x)
