@@ -139,6 +139,7 @@ def sample_posterior(
         local_ess=1.0,
         ess=np.minimum(effective_size(chain), family_size(chain, family)),
         rhat=nested_rhat(chain),
+        names=tuple(prior.names),
         steps=len(chain),
         best=box.to_bounded(flat[[int(np.argmax(height))]])[0],
         sampler="nuts" if isinstance(moved, NutsWalkers) else "emcee",
