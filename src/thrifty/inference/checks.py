@@ -54,7 +54,7 @@ def select_valid(simulations: Simulations, prior: Prior | None) -> Simulations:
     """
     if prior is not None and prior.dim != simulations.dim:
         raise DataError(f"simulations have {simulations.dim} parameters, the prior has {prior.dim}", code="wrong-prior")
-    valid, n = simulations.valid(), len(simulations)
+    valid, n = simulations.valid(), int((simulations.ok | simulations.failed).sum())
     if len(valid) == 0:
         raise DataError(f"none of {n} simulations is valid", code="too-few-runs")
     if (mass := simulations.failed_mass) > MAX_FAILED_MASS:
