@@ -9,28 +9,24 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import fcntl
 import json
 import math
 import os
-import subprocess
-import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
-from multiprocessing import get_context
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import thrifty as th
+from thrifty.benchmark import task_runner
+from thrifty.errors import CampaignError
 
 Task = dict[str, Any]
 Value = dict[str, Any]
@@ -120,21 +116,18 @@ def run_tasks(
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Refuse a second run in the same folder: both would do the same tasks."""
-    with (folder / "lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise SystemExit(
-                f"{folder} is in use by another run of this study; wait for it, or give another --out"
-            ) from None
-        yield
+    """Refuse a second run in the same folder, which would do the same tasks; end without a traceback."""
+    try:
+        with task_runner.hold_alone(folder / "lock"):
+            yield
+    except CampaignError as error:  # in use, or a worker died
+        raise SystemExit(str(error)) from None
 
 
 def _rows(work: Any, tasks: list[Task], folder: Path, workers: int) -> Any:
     """Rows as they are done; a task that fails costs no other, and is named at the end."""
     failed: list[str] = []
-    for task, row in _in_order(work, tasks, folder) if workers == 1 else _side_by_side(work, tasks, folder, workers):
+    for task, row in task_runner.run_tasks(partial(one_task, work, folder=folder), tasks, workers=workers):
         if isinstance(row, Exception):
             failed.append(f"{key(task)}: {type(row).__name__}: {row}")
             print(failed[-1])
@@ -147,51 +140,10 @@ def _rows(work: Any, tasks: list[Task], folder: Path, workers: int) -> Any:
         )
 
 
-def _in_order(work: Any, tasks: list[Task], folder: Path) -> Iterator[tuple[Task, Any]]:
-    for task in tasks:
-        try:
-            yield task, one_task(work, task, folder)
-        except Exception as error:
-            yield task, error
-
-
-def _side_by_side(work: Any, tasks: list[Task], folder: Path, workers: int) -> Iterator[tuple[Task, Any]]:
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
-    ) as p:
-        futures = {p.submit(one_task, work, task, folder): task for task in tasks}
-        try:
-            for future in as_completed(futures):
-                error = future.exception()
-                if isinstance(error, BrokenProcessPool):
-                    raise SystemExit(
-                        "a worker died (out of memory?); what is done is kept, the same command goes on"
-                    ) from None
-                if error is not None and not isinstance(error, Exception):
-                    error = RuntimeError(f"the task ended its worker with {error!r}")
-                yield futures[future], error or future.result()
-        except BaseException:  # an interrupt: what has not begun is left for the next run
-            p.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _end_with(parent: int) -> None:
-    """End a worker whose study was killed."""
-
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def one_task(work: Callable[[Task, Path], list[Value]], task: Task, folder: Path) -> dict[str, Any]:
     """Values of one task with the CPU seconds they took."""
-    from threadpoolctl import threadpool_limits
-
     made, begin = commit(), time.process_time()
-    with warnings.catch_warnings(), threadpool_limits(1):
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", th.ThriftyWarning)  # weak effective numbers are what the tables are about
         values = work(task, folder)
     spent = round(time.process_time() - begin, 2)
@@ -268,31 +220,13 @@ def header(name: str, full: bool) -> Record:
     """What a reader must know of a run: when, on which code and machine."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     size = "full" if full else "quick"
-    return {"study": name, "size": size, "date": today, "machine": machine()}
+    return {"study": name, "size": size, "date": today, "machine": task_runner.name_machine()}
 
 
 @cache
 def commit() -> str:
     """The last commit that changed library or studies, what a row rests on; with a + where files differ from it."""
-    parts = ["--", "src/thrifty", "studies"]
-    try:
-        last = _git("log", "-1", "--format=%h", *parts)
-        return (last or "unknown") + ("+" if _git("status", "--porcelain", *parts, ":!studies/results") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-
-
-def _git(*command: str) -> str:
-    done = subprocess.run(["git", "-C", str(ROOT), *command], capture_output=True, text=True, check=True)
-    return done.stdout.strip()
-
-
-def machine() -> str:
-    """Cores and processor, without names or paths."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "unknown CPU")
-    return f"{os.cpu_count()} cores, {model}"
+    return task_runner.name_commit(ROOT, "src/thrifty", "studies", ":!studies/results")
 
 
 def write_json(path: Path, record: Record) -> None:

@@ -2,11 +2,16 @@
 
     python tools/notebook_pages.py                                # all notebooks of examples/
     python tools/notebook_pages.py examples/own-simulator.ipynb   # some
+    python tools/notebook_pages.py --stale                        # those with CPU times whose code or packages changed
 
 A notebook `examples/NAME.ipynb` keeps its outputs. This tool executes it in an empty folder and writes them again. The
 site shows them at `examples/NAME/` (`tools/site_hooks.py`). `tests/docs/test_notebook_pages.py` executes it and
 compares: words exactly, numbers to 2 %, pictures to 2 % of their brightness. A cell with the tag `varies` may print
 other numbers (CPU time). A cell that shows a figure describes it in its metadata, `"alt": "The posterior of ..."`.
+
+A notebook with a cell tagged `timed` shows CPU times, which no second run repeats. The tests do not execute it; its
+metadata say what made its outputs (a hash of its code, the packages, date and machine), and a test compares them with
+the code and with `constraints.txt`. `make examples` executes those that are stale.
 
 To add a notebook: put it into `examples/`, run this tool, list `examples/NAME.md` in the navigation of `mkdocs.yml`,
 and link to it from `docs/gallery.md` as `../examples/NAME.ipynb`. Links from a notebook go to `../docs/PAGE.md`. Where
@@ -18,9 +23,13 @@ from __future__ import annotations
 import ast
 import base64
 import contextlib
+import datetime
+import hashlib
 import re
 import sys
 import tempfile
+import time
+from importlib.metadata import packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -49,23 +58,78 @@ def list_code(book: Any) -> list[Any]:
     return [cell for cell in book.cells if cell.cell_type == "code"]
 
 
-def find_missing(book: Any) -> list[str]:
-    """Find the packages that a notebook imports and that are not installed."""
+def list_imports(book: Any) -> set[str]:
+    """List the packages that a notebook imports."""
     code = "\n".join(cell.source for cell in list_code(book) if not cell.source.startswith("%"))
     nodes = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    return sorted(name for name in {name.partition(".")[0] for name in names} if find_spec(name) is None)
+    return {name.partition(".")[0] for name in names}
+
+
+def find_missing(book: Any) -> list[str]:
+    """Find the packages that a notebook imports and that are not installed."""
+    return sorted(name for name in list_imports(book) if find_spec(name) is None)
+
+
+def is_timed(book: Any) -> bool:
+    """Tell whether a notebook shows CPU times, which no second run repeats."""
+    return any("timed" in cell.metadata.get("tags", ()) for cell in list_code(book))
+
+
+def hash_text(text: str) -> str:
+    """Hash a text, to see later whether it has changed."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def hash_code(book: Any) -> str:
+    """Hash the cells of code."""
+    return hash_text("\0".join(cell.source for cell in list_code(book)))
+
+
+def describe_run(book: Any, seconds: float) -> dict[str, Any]:
+    """Describe what made the outputs of a notebook: its code, the packages that it imports, when and where."""
+    import thrifty
+    from thrifty.benchmark.task_runner import name_machine
+
+    homes = packages_distributions()
+    found = {home for name in list_imports(book) for home in homes.get(name, ()) if home != "thrifty"}
+    return {
+        "code": hash_code(book),
+        "packages": {home: version(home) for home in sorted(found)},
+        "thrifty": thrifty.__version__,
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "machine": name_machine(),
+        "seconds": round(seconds),
+    }
+
+
+def read_pins() -> dict[str, str]:
+    """Read the versions that thrifty is tested with, by the name of the package in lower case."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
+    return dict(line.split("==") for line in lines if "==" in line)
+
+
+def find_changes(book: Any) -> list[str]:
+    """Find what has changed since a timed notebook was executed: its code, or packages of constraints.txt."""
+    made = book.metadata.get("made")
+    if made is None:
+        return ["it was never executed"]
+    pins = read_pins()
+    changed = ["its code"] if made["code"] != hash_code(book) else []
+    return changed + [name for name, used in made["packages"].items() if pins.get(name.lower(), used) != used]
 
 
 def execute(path: Path) -> Any:
     """Execute a notebook in an empty folder; return it with new outputs, without what differs each time."""
     from nbclient import NotebookClient
 
-    book = read_notebook(path)
+    book, begin = read_notebook(path), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         NotebookClient(book, timeout=PATIENCE_SECONDS, resources={"metadata": {"path": folder}}).execute()
         _tidy(book, folder)
+    if is_timed(book):
+        book.metadata["made"] = describe_run(book, time.monotonic() - begin)
     return book
 
 
@@ -141,6 +205,12 @@ def write_page(book: Any, name: str) -> tuple[str, dict[str, bytes]]:
             pieces.append(cell.source.replace("](../docs/", "](../"))
         elif cell.cell_type == "code":
             pieces += [f"```python\n{cell.source}\n```", *_write_outputs(cell, name, pictures)]
+    if made := book.metadata.get("made"):
+        packages = ", ".join(f"{package} {used}" for package, used in made["packages"].items())
+        pieces.append(
+            f"Executed on {made['date']} in {made['seconds'] / 60:.1f} minutes on a busy machine ({made['machine']}),"
+            f" with thrifty {made['thrifty']} and {packages}."
+        )
     pieces.append(f"[This page as a notebook]({name}.ipynb)")
     return "\n\n".join(pieces) + "\n", pictures
 
@@ -167,7 +237,7 @@ def update(path: Path) -> None:
 
     kept, made = read_notebook(path), execute(path)
     with contextlib.suppress(ValueError):  # another number of cells
-        if not find_stale(kept, made):
+        if not is_timed(made) and not find_stale(kept, made):
             made.cells = [_keep(*pair) for pair in zip(kept.cells, made.cells, strict=True)]
     nbformat.write(made, path)
 
@@ -179,8 +249,12 @@ def _keep(kept: Any, made: Any) -> Any:
 
 
 def main() -> None:
-    """Execute the notebooks that are named, or all."""
-    for path in [Path(name) for name in sys.argv[1:]] or list_notebooks():
+    """Execute the notebooks that are named, or all, or the timed ones that are stale."""
+    named = [Path(name) for name in sys.argv[1:] if name != "--stale"]
+    chosen = named or list_notebooks()
+    if "--stale" in sys.argv:
+        chosen = [path for path in chosen if is_timed(book := read_notebook(path)) and find_changes(book)]
+    for path in chosen:
         print(path.name, flush=True)
         update(path)
 

@@ -6,6 +6,7 @@ import pytest
 
 import thrifty as th
 from thrifty.benchmark.records import append_records, pick, read_records
+from thrifty.errors import InferenceError
 
 
 def test_what_is_written_is_read(make, tmp_path):
@@ -41,3 +42,9 @@ def test_a_line_that_is_no_record_is_named(tmp_path):
 def test_an_unknown_entry_is_refused(make):
     with pytest.raises(th.ThriftyError, match="speed"):
         pick([make()], speed=3)
+
+
+def test_no_answer_at_a_budget_is_told_from_a_fault(make):
+    text = str(InferenceError("no generation is complete", code="too-few-runs", fix="a larger budget"))
+    assert make(0, c2st=None, error=f"InferenceError: {text}").has_no_answer
+    assert not make(0, c2st=None, error="RuntimeError: too-few-runs").has_no_answer and not make(0).has_no_answer

@@ -10,12 +10,25 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-from notebook_pages import execute, find_missing, find_stale, list_code, list_notebooks, read_notebook, write_page
+from notebook_pages import (
+    describe_run,
+    execute,
+    find_changes,
+    find_missing,
+    find_stale,
+    is_timed,
+    list_code,
+    list_notebooks,
+    read_notebook,
+    read_pins,
+    write_page,
+)
 
 nbclient = pytest.importorskip("nbclient", reason="nbclient is part of the dev extra")
 nbformat = pytest.importorskip("nbformat", reason="nbformat is part of the dev extra")
 
 BOOKS = [pytest.param(path, id=path.stem) for path in list_notebooks()]
+TIMED = [path for path in list_notebooks() if is_timed(read_notebook(path))]
 MAX_LINES = 40  # of text that one cell writes: a screen
 
 
@@ -23,9 +36,18 @@ MAX_LINES = 40  # of text that one cell writes: a screen
 @pytest.mark.parametrize("path", BOOKS)
 def test_a_notebook_shows_what_it_keeps(path: Path):
     book = read_notebook(path)
+    if is_timed(book):
+        pytest.skip("its CPU times never repeat; make examples executes it")
     if missing := find_missing(book):
         pytest.skip(f"{', '.join(missing)} not installed")
     assert find_stale(book, execute(path)) == [], f"run python tools/notebook_pages.py examples/{path.name}"
+
+
+@pytest.mark.parametrize("path", TIMED, ids=lambda path: path.stem)
+def test_a_timed_notebook_was_made_from_its_code_and_the_pinned_packages(path: Path):
+    book = read_notebook(path)
+    assert find_changes(book) == [], "run make examples"
+    assert all(book.metadata["made"][key] for key in ("date", "machine", "thrifty", "seconds"))
 
 
 @pytest.mark.parametrize("path", BOOKS)
@@ -88,6 +110,23 @@ def test_a_stale_notebook_is_found():
     varying = make_book(show("100 runs"), tags=("varies",))
     assert find_stale(varying, make_book(show("150 runs"))) == []
     assert find_stale(varying, make_book(show("150 draws"))) != []
+
+
+def test_changes_of_a_timed_notebook_are_found():
+    book = make_book(tags=("timed",))
+    book.cells[1].source = "import numpy as np"
+    assert is_timed(book) and not is_timed(make_book()) and find_changes(book) == ["it was never executed"]
+    book.metadata["made"] = describe_run(book, 90.0)
+    assert list(book.metadata["made"]["packages"]) == ["numpy"]
+    book.metadata["made"]["packages"]["numpy"] = read_pins()["numpy"]
+    assert find_changes(book) == []
+    page, _ = write_page(book, "bars")
+    assert "in 1.5 minutes" in page and "and numpy " in page
+    book.cells[1].source += "\n1 + 1"
+    book.metadata["made"]["packages"]["numpy"] = "0.0"
+    assert find_changes(book) == ["its code", "numpy"]
+    book.cells[0].source += " words"
+    assert find_changes(book) == ["its code", "numpy"], "words may change"
 
 
 def test_a_notebook_becomes_a_page():

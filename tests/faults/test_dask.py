@@ -21,6 +21,7 @@ from test_kills import recorded
 
 import thrifty as th
 from thrifty.errors import CampaignError, ConfigError
+from thrifty.runner.engines import dask_connection
 from thrifty.runner.interrupts import Interrupted
 from thrifty.runner.task import Job
 
@@ -175,8 +176,9 @@ def test_bad_settings(settings):
         th.Dask(**settings)
 
 
-def test_no_scheduler_there():
-    engine = th.Dask(f"tcp://127.0.0.1:{free_port()}", patience=1.0)
+def test_no_scheduler_there(monkeypatch):
+    monkeypatch.setattr(dask_connection, "CONNECT_SECONDS", 1.0)
+    engine = th.Dask(f"tcp://127.0.0.1:{free_port()}", patience=60.0)
     with pytest.raises(CampaignError, match="no Dask scheduler at"):
         th.simulate(noisy, [[1.0]], engine=engine)
 

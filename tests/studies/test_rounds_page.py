@@ -59,7 +59,9 @@ def test_tasks_begin_with_every_problem_at_all_places(study):
     module = study("rounds")
     tasks = module.tasks(True, None)
     keys = [json.dumps(task, sort_keys=True) for task in tasks]
-    assert len(set(keys)) == len(keys) and min(task["seed"] for task in tasks) == module.FIRST_SEED > 0
+    assert len(set(keys)) == len(keys)
+    assert {task["arm"] for task in tasks if task["seed"] < module.FIRST_SEED} == set(module.KEPT_SEEDS)
+    assert not any("rounds" in arm for arm in module.KEPT_SEEDS)
     first = [task for task in tasks[: len(tasks) // 3] if task["arm"] == "NLE rounds"]
     assert {task["problem"] for task in first} == set(module.TEST)
     assert {task["place"] for task in first} == set(module.PLACES)

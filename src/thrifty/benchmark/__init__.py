@@ -14,7 +14,7 @@ from thrifty.benchmark.accuracy import Accuracy, measure
 from thrifty.benchmark.benchmark_run import run_benchmark, run_task
 from thrifty.benchmark.catalogue import PROBLEMS, describe, draw_reference, find_problem, make_reference, read_reference
 from thrifty.benchmark.method import Meter, Method
-from thrifty.benchmark.problem import PLACES, Problem
+from thrifty.benchmark.problem import PLACES, Problem, normals
 from thrifty.benchmark.records import Record, read_records
 from thrifty.benchmark.roster import NAMES as METHODS, find_method
 from thrifty.benchmark.tasks import Task, list_tasks
@@ -36,6 +36,7 @@ __all__ = [
     "list_tasks",
     "make_reference",
     "measure",
+    "normals",
     "read_records",
     "read_reference",
     "run_benchmark",

@@ -17,6 +17,8 @@ import numpy as np
 
 from thrifty.errors import DataError
 
+NO_ANSWER = "too-few-runs"  # code of the error with which a method says that the budget is too small for any answer
+
 
 @dataclass(frozen=True)
 class Record:
@@ -62,6 +64,11 @@ class Record:
     def key(self) -> tuple[str, str, str, float, int]:
         """What a record is about."""
         return self.problem, self.place, self.method, self.budget, self.seed
+
+    @property
+    def has_no_answer(self) -> bool:
+        """Whether the method gives none at this budget, which is no fault: its first step needs more runs."""
+        return f"[{NO_ANSWER}]" in self.error
 
     def to_line(self) -> str:
         """Write one line of JSON."""

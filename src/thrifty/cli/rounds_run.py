@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -117,7 +118,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
 
     campaign, screen, plan = session.campaign, session.screen, session.settings.plan
     x_o = _read_observation(campaign, request)
-    unit, ended = campaign.status().unit, iter(range(request.rounds))
+    unit, ended = campaign.status().unit, itertools.count()
 
     def show(one: Any) -> None:
         text = describe_round(one.n, one.volume, one.moved, format_amount(one.cost, unit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from thrifty.campaign.kept_rounds import KeptRound
@@ -143,7 +144,9 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
 
 def _summarise_rounds(rounds: tuple[KeptRound, ...]) -> KeyFigure:
     judged = [one for one in rounds if one.judged]
-    note = f"the posterior takes {100 * judged[-1].volume:.2g} % of the prior" if judged else "no posterior yet"
+    volume = judged[-1].volume if judged else math.nan
+    note = f"the posterior takes {100 * volume:.2g} % of the prior" if volume >= 0 else ""  # none of whole numbers
+    note = note if judged else "no posterior yet"
     return KeyFigure("rounds", f"{len(rounds)}", note)
 
 

@@ -66,7 +66,9 @@ def _sum_costs(facts: Facts) -> tuple[Array, Array]:
 
 
 def _format_volume(one: KeptRound) -> str:
-    return f"{one.volume:.2g}" if one.judged else "not measured yet"
+    if not one.judged:
+        return "not measured yet"
+    return "–" if math.isnan(one.volume) else f"{one.volume:.2g}"
 
 
 def _format_move(one: KeptRound) -> str:

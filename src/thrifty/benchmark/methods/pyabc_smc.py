@@ -1,7 +1,8 @@
 """Fit pyABC's SMC with its defaults: 100 particles, median epsilon, adaptive Euclidean distance, one process.
 
 Generations run until the budget is used; the last complete one is the answer, as a user who stops there has it.
-A budget that ends before the first one gives an error, not draws of the prior.
+A budget that ends before the first one gives the error too-few-runs ("no answer at this budget"), not draws of the
+prior.
 """
 
 from __future__ import annotations

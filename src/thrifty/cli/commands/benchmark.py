@@ -58,8 +58,9 @@ def benchmark(
     screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
 
     records = run_benchmark(tasks, path, workers=workers, on_record=lambda record: screen.say(_format(record)))
-    failed = sum(bool(record.error) for record in records)
-    screen.data(f"{len(records)} records, {failed} of them of a method that failed; {path}")
+    silent = sum(record.has_no_answer for record in records)
+    failed = sum(bool(record.error) for record in records) - silent
+    screen.data(f"{len(records)} records, {silent} without an answer at their budget, {failed} failed; {path}")
     return 0
 
 
@@ -114,6 +115,8 @@ def _compute_references(screen: Screen, names: list[str]) -> int:
 
 def _format(record: Record) -> str:
     head = f"{record.problem} {record.place} {record.method} budget {record.budget:g} seed {record.seed}"
+    if record.has_no_answer:
+        return f"{head}: no answer at this budget"
     if record.error:
         return f"{head}: failed: {record.error}"
     return f"{head}: C2ST {record.c2st:.3f}, cost {record.cost:.0f}, {record.runs} runs, {record.fit_seconds:.1f} CPU s"

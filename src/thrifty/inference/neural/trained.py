@@ -80,7 +80,7 @@ class Trained:
             raise DataError("the numbers of the head start are missing", code="bad-file")
         reach = recipe["reach"]
         curve = recipe["curve"]
-        losses = {label: tuple(map(float, curve[label])) for label in ("train", "validation")}
+        losses = {label: tuple(map(float, curve.get(label, ()))) for label in ("train", "validation", "members")}
         return cls(
             method=recipe["method"],
             net=_rebuild_network(recipe["method"], network, embedding, frame, numbers),

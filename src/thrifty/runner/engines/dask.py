@@ -78,7 +78,7 @@ class Dask:
         self._running, self._slots, self._has_seen_workers = {}, 0, False
         if self._target.workers:
             self._cluster = start_cluster(self._target)
-        self._client = connect(self._target, self._cluster, seconds=self.patience)
+        self._client = connect(self._target, self._cluster)
         self._seen_at = time.monotonic()
         self._check_cluster()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from thrifty.errors import CampaignError, ConfigError, MissingExtraError
 
-CONNECT_SECONDS = 10.0  # for a scheduler to answer
+CONNECT_SECONDS = 10.0  # for a scheduler to answer; a busy one needs more than a short patience
 ANY_LOOPBACK_PORT = "127.0.0.1:0"
 
 
@@ -103,7 +103,7 @@ def _check_certificates(address: str, security: Any) -> None:
         )
 
 
-def connect(target: Target, started: Any, *, seconds: float) -> Any:
+def connect(target: Target, started: Any) -> Any:
     """Return a client: the user's own, or a new one that the engine closes.
 
     Raises:
@@ -116,7 +116,7 @@ def connect(target: Target, started: Any, *, seconds: float) -> Any:
             )
         return target.client
     place = started or target.cluster or target.address
-    options: dict[str, Any] = {"set_as_default": False, "timeout": min(CONNECT_SECONDS, seconds)}
+    options: dict[str, Any] = {"set_as_default": False, "timeout": CONNECT_SECONDS}
     if target.security is not None:
         options["security"] = target.security
     try:
