@@ -73,7 +73,9 @@ class OpenCampaign:
 
     def table_with_outputs(self, *, lazy: bool = False) -> Table:
         """Read the rows that count, with outputs, every checksum tested; with `lazy` outputs lie in a file."""
-        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
+        table = read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
+        self.settings.order_outputs(table.x)
+        return table
 
     def keep(self, **changes: Any) -> None:
         """Store settings; their names are those of `CampaignSettings`."""

@@ -92,7 +92,8 @@ def _select_planned(facts: Facts) -> Simulations | None:
         keep &= find_last_proposal(facts)[facts.done]
     if keep.sum() < 20:
         return None
-    return replace(sims[keep], cost=sims.cost[keep] / facts.model_scale, names=facts.labels)
+    plain = sims.reweighted(np.zeros(len(sims)))  # a comparison of costs; runs of an unfinished plan may have no weight
+    return replace(plain[keep], cost=sims.cost[keep] / facts.model_scale, names=facts.labels)
 
 
 def tradeoff_section(facts: Facts) -> Section:

@@ -155,6 +155,9 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "simulator": lambda value: isinstance(value, dict),
     "shape": _is_counts,
     "x_names": _is_texts,
+    "x_order": lambda value: (
+        isinstance(value, list) and len(value) == 2 and _is_count(value[0]) and _is_texts(value[1])
+    ),
     "pilots": _is_count,
     "target": lambda value: (
         value is None or (isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)))

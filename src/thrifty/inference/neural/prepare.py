@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, warn
-from thrifty.inference.checks import MAX_FAILED_MASS, Reach, check_run_count, check_weights, find_varying
+from thrifty.inference.checks import (
+    MAX_FAILED_MASS,
+    Reach,
+    check_parameters,
+    check_run_count,
+    check_weights,
+    find_varying,
+)
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, find_discrete, levels_of
@@ -54,17 +61,7 @@ def prepare(
     Raises:
         DataError: wrong-prior, too-few-runs, outside-prior, or constant-output where nothing varies.
     """
-    if simulations.dim != prior.dim:
-        raise DataError(
-            f"simulations have {simulations.dim} parameters, the prior has {prior.dim} ({', '.join(prior.names)})",
-            code="wrong-prior",
-        )
-    if simulations.names and simulations.names != prior.names:
-        raise DataError(
-            f"simulations have parameters {', '.join(simulations.names)}; the prior has {', '.join(prior.names)}",
-            code="wrong-prior",
-            fix="use the prior that the simulations were planned with",
-        )
+    check_parameters(simulations, prior)
     good = simulations.valid()
     if weighted and np.isneginf(good.log_weights).any():
         good = good[np.isfinite(good.log_weights)]
