@@ -104,10 +104,10 @@ abc = th.ABC(prior).fit(study.simulations)  # the pool is weighted: any method c
 """
 
 
-REASONS = """What is left where rounds are behind: few runs and several peaks. At the expensive place of squares the budget pays
-for few runs around four peaks, which come out too wide. On two_moons the width is right, and so are the shares of the
-two crescents under the learned likelihood; the walkers that draw from it do not cross from one to the other and keep
-the shares of their start, which MMD² sees.
+REASONS = """What is left where rounds are behind: few runs and several peaks. At the expensive place of squares the
+budget pays for few runs around four peaks, which come out too wide. On two_moons the width is right, and so are the
+shares of the two crescents under the learned likelihood; the walkers that draw from it do not cross from one to the
+other and keep the shares of their start, which MMD² sees.
 """
 
 
