@@ -10,7 +10,7 @@ surrogate fills the gaps and smooths the noise. Weights enter the first way only
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -125,9 +125,13 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
     event: tuple[int, ...]
     names: tuple[str, ...] = ()
     x_names: tuple[str, ...] = ()
+    _fitted: dict[bytes, Callable[[Array], Array]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_fitted": {}}  # functions cannot be copied to another process
 
     def _card(self) -> Card:
         n, m, d = self.x.shape
@@ -162,9 +166,15 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         return WeightedPosterior(*drawn, observations, low, high, self.names, None, index, *named)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
-        """Fit the smooth log-likelihood theta (k, p) -> (k,)."""
-        values = self.log_likelihood(x_o)
-        return fit_surrogate(self.theta, values, BoxTransform.of(self.prior), process=self.how != "regression")
+        """Fit the smooth log-likelihood theta (k, p) -> (k,); that of the last observation is kept."""
+        observations = self._observations(x_o)
+        key = observations.tobytes()
+        if key not in self._fitted:
+            values, box = self.likelihood(self.x, observations), BoxTransform.of(self.prior)
+            found = fit_surrogate(self.theta, values, box, process=self.how != "regression")
+            self._fitted.clear()
+            self._fitted[key] = found
+        return self._fitted[key]
 
     def chains(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Chains:
         """Draw from the surrogate posterior, with ESS and R-hat."""
@@ -183,13 +193,17 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             )
         return post.sample(n, seed=seed)
 
-    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
-        """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate, normalised numerically."""
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
+        """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate.
+
+        The latter is normalised by importance sampling, which takes most of the time, unless `normalise` is False.
+        """
         if self.how == "pointwise":
             return self.weighted(x_o).log_prob(theta)
         likelihood = self.surrogate(x_o)
         theta = as_rows(theta, dim=self.prior.dim, names=self.prior.names)
-        return add_inside(self.prior, theta, likelihood) - self._log_evidence(likelihood)
+        density = add_inside(self.prior, theta, likelihood)
+        return density - self._log_evidence(likelihood) if normalise else density
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Log of p(x_o) with its standard error: an average over the drawn parameters, or the surrogate's integral.
