@@ -9,6 +9,8 @@ import pytest
 
 import thrifty as th
 from thrifty.diagnostics.diagnose import select_held_out
+from thrifty.diagnostics.replicates import _draw_block
+from thrifty.errors import InferenceError
 from thrifty.inference.neural.training_settings import fingerprint_held_out, mark_held_out
 
 
@@ -68,3 +70,14 @@ def test_a_saved_network_still_knows(tmp_path, rng):
     again = th.load_posterior(tmp_path / "posterior")
     expected = rows(runs[mark_held_out(runs.index, 0.3)])
     assert rows(select_held_out(posterior, runs, None, [])) == rows(select_held_out(again, runs, None, [])) == expected
+
+
+def test_an_output_without_an_answer_does_not_take_its_block_along():
+    class Fussy:
+        def sample_batched(self, n, x, *, seed):
+            if (x > 0).any():
+                raise InferenceError("no answer here", code="too-few-runs")
+            return np.repeat(x[:, None], n, axis=1)
+
+    found = _draw_block(Fussy(), np.array([[-1.0], [1.0], [-2.0]]), 5, [1, 2, 3])
+    assert found[1] is None and found[0][0] == -1 and found[2][0] == -2

@@ -139,6 +139,20 @@ def test_one_surrogate_serves_the_draws_and_densities_of_an_observation(rng, mon
     assert len(fits) == 3 and np.ptp(other - free) > 0.1  # the mutant: one fit for all observations
 
 
+@pytest.mark.parametrize("how", ["surrogate", "pointwise"])
+def test_draws_at_many_observations_are_those_at_each(how, rng):
+    """Posterior N(x/2, 1/2) at each; the mutant: the same draws at all."""
+    prior = th.Normal(0, 1)
+    theta = prior.sample(600, rng)
+    sims = th.Simulations(theta=theta, x=theta[:, None] + rng.normal(size=(600, 40, 1)), m=40)
+    x = np.array([[-1.0], [0.4], [1.2]])
+    draws = th.SyntheticLikelihood(prior, how=how).fit(sims).sample_batched(1_000, x, seed=0)
+    assert draws.shape == (3, 1_000, 1)
+    # 600 parameters with noise sd about 0.2 in each log-likelihood, as above, and 1,000 draws
+    assert np.abs(draws.mean((1, 2)) - x[:, 0] / 2).max() < 0.15
+    assert np.abs(draws.std((1, 2)) - np.sqrt(0.5)).max() < 0.1
+
+
 @pytest.mark.parametrize(
     ("make", "kind", "message"),
     [

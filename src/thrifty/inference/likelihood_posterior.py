@@ -24,6 +24,7 @@ from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, average_likelihood, integrate_likelihood
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import read_observations, select_valid
+from thrifty.inference.posterior_draws import drop_nan, temper_many
 from thrifty.inference.sampling.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
@@ -40,6 +41,8 @@ HOWS: tuple[How, ...] = ("pointwise", "surrogate", "regression")
 MIN_POINTWISE_ESS = 30  # effective draws; with fewer, the pointwise answer cannot be trusted
 MAX_LOG_WEIGHT_GAP = 60  # parameters with less than e^-60 of the largest weight are left out
 EVIDENCE_DRAWS = 20_000
+KEPT_SURROGATES = 100  # as many observations as are calibrated at once; each takes at most 0.7 MB
+MIN_WALKERS, START_PER_WALKER = 100, 4  # for each of many observations, as for NLE
 
 
 class LogLikelihood(Protocol):
@@ -166,13 +169,14 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         return WeightedPosterior(*drawn, observations, low, high, self.names, None, index, *named)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
-        """Fit the smooth log-likelihood theta (k, p) -> (k,); that of the last observation is kept."""
+        """Fit the smooth log-likelihood theta (k, p) -> (k,); those of the last observations are kept."""
         observations = self._observations(x_o)
         key = observations.tobytes()
         if key not in self._fitted:
             values, box = self.likelihood(self.x, observations), BoxTransform.of(self.prior)
             found = fit_surrogate(self.theta, values, box, process=self.how != "regression")
-            self._fitted.clear()
+            if len(self._fitted) >= KEPT_SURROGATES:
+                self._fitted.clear()
             self._fitted[key] = found
         return self._fitted[key]
 
@@ -192,6 +196,30 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
                 stacklevel=3,
             )
         return post.sample(n, seed=seed)
+
+    def sample_batched(self, n: int, x: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (m, n, p): n at each of m single observations x (m, *event).
+
+        Made for calibration, as that of NLE: one short tempered run at each, without the checks of `chains`.
+        """
+        rows = np.asarray(x, dtype=np.float64).reshape(-1, *self.event)
+        seeds = np.random.SeedSequence(seed).generate_state(len(rows)).tolist()
+        draw = self.sample if self.how == "pointwise" else self._draw_tempered
+        parts = [draw(n, one, seed=its) for one, its in zip(rows, seeds, strict=True)]
+        return np.stack(parts) if parts else np.empty((0, n, self.prior.dim))
+
+    def _draw_tempered(self, n: int, x_o: Array, *, seed: int) -> Array:
+        likelihood, box, rng = self.surrogate(x_o), BoxTransform.of(self.prior), np.random.default_rng(seed)
+
+        def log_prior(z: Array) -> Array:
+            return drop_nan(self.prior.log_prob(box.to_bounded(z[0])) + box.log_jacobian(z[0]))[None]
+
+        def log_likelihood(z: Array) -> Array:
+            return drop_nan(likelihood(box.to_bounded(z[0])))[None]
+
+        count = max(n + n % 2, MIN_WALKERS)
+        start = box.to_unconstrained(self.prior.sample(START_PER_WALKER * count, rng))
+        return box.to_bounded(temper_many(log_likelihood, log_prior, start[None], count, rng=rng)[0, :n])
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
         """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate.
