@@ -95,7 +95,7 @@ def make_table(rows: list[Row]) -> str:
     """The table of `th.diagnose`."""
     lines = ["| method | runs | CPU s | held-out runs | left out |", "|---|---|---|---|---|"]
     for row in (row for row in rows if row["what"] == "diagnose"):
-        left_out = "; ".join(note for note in row["notes"] if "not checked" in note or "time_limit" in note)
+        left_out = "; ".join(note for note in row["notes"] if "time_limit" in note)
         cells = (row["method"], f"{row['runs']:,}", f"{row['seconds']:.0f}", str(row["pairs"]), left_out or "nothing")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -105,7 +105,7 @@ def make_answers_table(rows: list[Row]) -> str:
     """The table of answers of NPE under both corrections."""
     head = f"| `correction=` | runs | {OUTPUTS} log densities, CPU s | {OUTPUTS * DRAWS_AT_EACH:,} draws, CPU s |"
     lines = [
-        f'| `"{row["method"]}"` | {row["runs"]:,} | {row["densities"]:.1f} | {row["draws"]:.1f} |'
+        f'| `"{row["method"]}"` | {row["runs"]:,} | {row["densities"]:.2f} | {row["draws"]:.2f} |'
         for row in rows
         if row["what"] == "answers"
     ]

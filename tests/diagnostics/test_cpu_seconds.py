@@ -46,3 +46,10 @@ def test_the_quick_version_prints_its_tables():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "| SyntheticLikelihood | 1,000 |" in done.stdout and '| `"after"` | 1,000 |' in done.stdout
+
+
+def test_the_pages_show_the_tables_of_the_records(bench):
+    rows = bench.read_rows(bench.RECORDS)
+    assert {row["method"] for row in rows} >= set(bench.CORRECTIONS)
+    assert bench.make_table(rows) in (bench.DOCS / "diagnostics.md").read_text(), "diagnose_time.py --page"
+    assert bench.make_answers_table(rows) in (bench.DOCS / "neural.md").read_text(), "diagnose_time.py --page"
