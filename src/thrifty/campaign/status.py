@@ -9,7 +9,7 @@ from typing import Any
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.display import Card, Displayed
-from thrifty.runner.progress import format_amount
+from thrifty.durations import format_amount
 from thrifty.runner.snapshot import Saved, Totals
 
 
@@ -66,8 +66,9 @@ class Status(Displayed):
 
     def _facts(self) -> list[tuple[str, str]]:
         left = f"{format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
+        budget = f", budget {self.budget.replace(' reported', ' units')}" if self.budget else ""
         facts = [
-            ("spent", left + (f", budget {self.budget}" if self.budget else "")),
+            ("spent", left + budget),
             ("failed", f"{self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
         if self.saved is not None and self.ess_fraction < 0.999:

@@ -13,8 +13,8 @@ from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
 from thrifty.cli.finish_study import keep_study
 from thrifty.cli.project import Session, make_engine, order_observed, read_observed, relative_path
 from thrifty.cli.round_settings import find_conflicts
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
-from thrifty.runner.progress import format_amount
 
 if TYPE_CHECKING:
     from thrifty.cli.output import Screen

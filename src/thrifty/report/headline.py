@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
+from thrifty.durations import format_amount
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
-from thrifty.runner.progress import format_amount
 
 _SUPPORT = ("sbc", "local_ess", "coverage", "predictive", "weights")  # order of checks that give reasons for trust
 _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", "predictive": "Predictive",
@@ -69,7 +69,7 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     found: list[tuple[Trust, str]] = []
     status = facts.status
     if status.pending:
-        words = "planned runs are missing: the runs that finished first are cheaper than the rest."
+        words = "planned runs are missing: the answer rests on those that have finished."
         found.append(("with care", f"{status.pending:,} {words}"))
     if not status.deterministic:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
