@@ -57,7 +57,8 @@ class Image(nn.Module):
             layers += [nn.Conv2d(a, b, kernel_size=3, stride=2, padding=1), nn.SiLU()]
         self.convolve = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten())
         self.blocks = nn.Sequential(nn.AdaptiveAvgPool2d(IMAGE_BLOCKS), nn.Flatten())
-        self.gain = max(event[-1] * event[-2] / IMAGE_BLOCKS**2, 1.0) ** 0.25  # between smooth images and pure noise
+        pixels = int(np.prod(event[-2:]))
+        self.gain = max(pixels / IMAGE_BLOCKS**2, 1.0) ** 0.25  # between smooth images and pure noise
         self.last = nn.Linear(4 * widths[-1] + IMAGE_BLOCKS**2 * widths[0], recipe.features)
 
     def forward(self, x: Tensor) -> Tensor:
