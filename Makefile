@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test test-all test-cluster check format bench docs clean
+.PHONY: help demo test test-all test-cluster check format bench examples docs clean
 
 help:
 	@echo "make demo      the whole journey on a built-in model: quote, kill, resume, posterior, report"
@@ -14,6 +14,7 @@ help:
 	@echo "make test-cluster  real Slurm, MPI, network namespaces and executors (Debian: slurm-wlm munge openmpi-bin iproute2; root)"
 	@echo "make check     ruff (format, lint), pyright, spelling and style"
 	@echo "make bench     benchmarks, as ratios within one run"
+	@echo "make examples  the notebooks of examples/ that show CPU times and whose code has changed, executed (minutes each)"
 	@echo "make docs      the documentation site, into site/, and its tests in a browser"
 
 # A half-made environment is thrown away: .ready is written last.
@@ -50,8 +51,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: $(READY)
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,bench]"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,bench,examples]"
 	@for script in benchmarks/*.py; do echo "== $$script"; $(ONE_THREAD) $(BIN)/python $$script || exit 1; done
+
+# Notebooks with CPU times: no second run repeats them, so that tests compare code and packages instead of outputs.
+examples: $(READY)
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,examples]"
+	$(ONE_THREAD) $(BIN)/python tools/notebook_pages.py --stale
 
 docs: $(READY)
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e ".[all,dev,docs]"
