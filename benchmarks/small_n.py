@@ -17,7 +17,6 @@ import argparse
 import itertools
 import json
 import os
-import re
 import tempfile
 import warnings
 from collections.abc import Callable
@@ -27,13 +26,14 @@ from typing import Any
 
 import contenders
 import numpy as np
+from pages import DOCS, write_between
 from problems import FRESH, PROBLEMS, Problem
 
 import thrifty as th
 
 PAIRS = {"npe": 500, "nle": 100}
 RECORDS = Path(__file__).parent / "records" / "small_n.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "neural.md"
+PAGE = DOCS / "neural.md"
 Row = dict[
     str, Any
 ]  # problem, n, seed, method, estimator, exact, log_density (mean of the pairs), seconds (CPU), epochs
@@ -79,6 +79,7 @@ class Cell:
     Attributes:
         seeds: How many.
         gain: Mean log density of thrifty less that of the better of sbi's, in nats.
+        error: Standard error of the gain, from the differences of the seeds.
         spread: Standard deviation over seeds of both: thrifty's, and that of the better of sbi's.
         cpu: CPU seconds of thrifty over those of the better of sbi's.
         gap: What thrifty's lacks to the exact posterior, where that is known.
@@ -86,9 +87,15 @@ class Cell:
 
     seeds: int
     gain: float
+    error: float
     spread: tuple[float, float]
     cpu: float
     gap: float | None
+
+    def list_misses(self) -> list[str]:
+        """Name the targets that this cell misses."""
+        names = {"log density": self.gain < 0, "spread": self.spread[0] > self.spread[1], "CPU": self.cpu > 1}
+        return [name for name, is_missed in names.items() if is_missed]
 
 
 def compare(rows: list[Row], method: str, problem: str, n: int) -> Cell | None:
@@ -104,12 +111,14 @@ def compare(rows: list[Row], method: str, problem: str, n: int) -> Cell | None:
     spread = tuple(float(values[label].std(ddof=1)) if len(seeds) > 1 else np.nan for label in (OURS, best))
     exact = [found[OURS][s]["exact"] for s in seeds]
     gap = None if exact[0] is None else float(np.mean(exact) - values[OURS].mean())
-    gain = float((values[OURS] - values[best]).mean())
-    return Cell(len(seeds), gain, (spread[0], spread[1]), float(seconds[OURS] / seconds[best]), gap)
+    gains = values[OURS] - values[best]
+    error = float(gains.std(ddof=1) / np.sqrt(len(seeds))) if len(seeds) > 1 else np.nan
+    share = float(seconds[OURS] / seconds[best])
+    return Cell(len(seeds), float(gains.mean()), error, (spread[0], spread[1]), share, gap)
 
 
 def make_table(rows: list[Row]) -> str:
-    """Return a table of gain and CPU share, a line per method and problem, a column per n; and a summary."""
+    """Return a table of gain and CPU share, a line per method and problem, a column per n; summary and misses."""
     sizes = sorted({r["n"] for r in rows})
     head = " | ".join(f"n = {n:,}" for n in sizes)
     lines = [f"| method | problem, parameters | {head} |", "|---|---|" + "---|" * len(sizes)]
@@ -121,7 +130,8 @@ def make_table(rows: list[Row]) -> str:
             if any(found.values()):
                 shown = " | ".join(_show(found[n]) for n in sizes)
                 lines.append(f"| {method.upper()} | {name}{' *' if name in _fresh_names() else ''} | {shown} |")
-    return "\n".join([*lines, "", *(_summarise(method, cells) for method in METHODS)])
+    parts = [*lines, "", *(_summarise(method, cells) for method in METHODS), _list_misses(cells)]
+    return "\n".join(parts).rstrip("\n")
 
 
 def _fresh_names() -> set[str]:
@@ -129,7 +139,25 @@ def _fresh_names() -> set[str]:
 
 
 def _show(cell: Cell | None) -> str:
-    return "–" if cell is None else f"{cell.gain:+.2f}, {cell.cpu:.2f} ({cell.seeds})"
+    return "–" if cell is None else f"{_show_gain(cell)}, {cell.cpu:.2f} ({cell.seeds})"
+
+
+def _show_gain(cell: Cell) -> str:
+    return f"{cell.gain:+.2f}" if cell.seeds == 1 else f"{cell.gain:+.2f} ± {cell.error:.2f}"
+
+
+def _list_misses(cells: dict[tuple[str, str, int], Cell]) -> str:
+    """Return a table of the cells that miss a target, worst gain first; empty where none does."""
+    missed = {key: cell for key, cell in cells.items() if cell.list_misses()}
+    if not missed:
+        return ""
+    lines = ["| missed | method | problem | runs | gain | spread, sbi's | CPU share |", "|---|---|---|---|---|---|---|"]
+    for (method, name, n), cell in sorted(missed.items(), key=lambda item: item[1].gain):
+        spread = "–" if cell.seeds == 1 else f"{cell.spread[0]:.3f}, {cell.spread[1]:.3f}"
+        what = " and ".join(cell.list_misses())
+        row = (what, method.upper(), name, f"{n:,}", _show_gain(cell), spread, f"{cell.cpu:.2f}")
+        lines.append(f"| {' | '.join(row)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
@@ -139,8 +167,12 @@ def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
     if not own:
         return ""
     ahead, cheap = sum(cell.gain >= 0 for cell in own), sum(cell.cpu <= 1 for cell in own)
+    behind = sum(cell.seeds > 1 and cell.gain < -2 * cell.error for cell in own)
     good = f"{sum(cell.gain >= 0 for cell in fresh)} of {len(fresh)} of the fresh problems"
-    text = f"{method.upper()}: at least as good in {ahead} of {len(own)} cells ({good}), no more CPU in {cheap}"
+    text = (
+        f"{method.upper()}: at least as good in {ahead} of {len(own)} cells ({good}), behind by more than two standard"
+        f" errors in {behind}; no more CPU in {cheap}"
+    )
     spreads = np.array([cell.spread for cell in own if cell.seeds > 1])
     if not len(spreads):
         return text + ".\n"
@@ -154,10 +186,7 @@ def _summarise(method: str, cells: dict[tuple[str, str, int], Cell]) -> str:
 
 def write_page() -> None:
     """Put the table of the records between the marks of docs/neural.md."""
-    pattern = r"(<!-- few runs: made by benchmarks/small_n.py -->\n).*?(<!-- end of few runs -->)"
-    table = make_table(read_rows(RECORDS))
-    page = re.sub(pattern, lambda found: found[1] + table + found[2], PAGE.read_text(), flags=re.DOTALL)
-    PAGE.write_text(page)
+    write_between(PAGE, "few runs", "small_n.py", make_table(read_rows(RECORDS)))
 
 
 def read_rows(path: Path | None) -> list[Row]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import tempfile
 import warnings
 from pathlib import Path
@@ -22,13 +21,14 @@ from typing import Any
 
 import contenders
 import numpy as np
+from pages import DOCS, write_between
 from problems import PROBLEMS, Problem
 
 import thrifty as th
 
 NPE_PAIRS, NLE_PAIRS = 500, 200
 RECORDS = Path(__file__).parent / "records" / "training.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "neural.md"
+PAGE = DOCS / "neural.md"
 Row = dict[str, Any]  # method, n, seed, estimator, seconds (CPU), log_density (mean of the test pairs)
 REFERENCES = {"npe": "sbi MAF", "nle": "sbi NLE MAF"}  # whose time the others are compared with, but for splines
 SPLINES = {"thrifty NSF": "sbi NSF", "sbi NSF": "sbi NSF"}
@@ -84,7 +84,7 @@ def time_draws(problem: Problem, n: int, seed: int) -> dict[str, float]:
 
 
 def make_table(rows: list[Row]) -> str:
-    """Return a table with mean and spread over seeds, and times as shares of sbi's MAF, for splines of its NSF."""
+    """Return a table with mean and spread over seeds, times as shares of sbi's MAF, for splines of its NSF."""
     lines = [
         "| method | runs | estimator | seeds | CPU s | share of sbi's | log density |",
         "|---|---|---|---|---|---|---|",
@@ -101,15 +101,24 @@ def make_table(rows: list[Row]) -> str:
                 f"| {method.upper()} | {n:,} | {label} | {len(mine)} | {seconds.mean():.1f}"
                 f" | {seconds.mean() / base:.2f} | {values.mean():+.3f}{spread} |"
             )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_pair_methods(rows)])
+
+
+def _pair_methods(rows: list[Row]) -> list[str]:
+    """Return a sentence on what NLE gains over NPE on the same data and pairs, where both were measured."""
+    found = []
+    for n in sorted({row["n"] for row in rows if row["method"] == "nle"}):
+        values = {(r["estimator"], r["seed"]): r["log_density"] for r in rows if (r["method"], r["n"]) == ("nle", n)}
+        seeds = [seed for label, seed in values if label == "thrifty NLE" and ("thrifty NPE", seed) in values]
+        gain = np.array([values["thrifty NLE", seed] - values["thrifty NPE", seed] for seed in seeds])
+        if len(gain) > 1:
+            found.append(f"{gain.mean():+.3f} ± {gain.std(ddof=1) / np.sqrt(len(gain)):.3f} at {n:,} runs")
+    return ["", f"thrifty's NLE less its NPE, ± standard error over seeds: {', '.join(found)}."] if found else []
 
 
 def write_page() -> None:
     """Put the table of the records between the marks of docs/neural.md."""
-    page = PAGE.read_text()
-    pattern = r"(<!-- training: made by benchmarks/training.py -->\n).*?(<!-- end of training -->)"
-    table = make_table(read_rows(RECORDS))
-    PAGE.write_text(re.sub(pattern, lambda found: found[1] + table + "\n" + found[2], page, flags=re.DOTALL))
+    write_between(PAGE, "training", "training.py", make_table(read_rows(RECORDS)))
 
 
 def read_rows(path: Path | None) -> list[Row]:

@@ -87,14 +87,14 @@ class Exact:
 # posterior -> (its fault, slope of the log weight of the runs, sizes, seeds)
 FAULTS: dict[str, tuple[dict[str, float], float, tuple[int, ...], int]] = {
     "exact, plain draws": ({}, 0.0, SIZES, 200),
-    "exact, little noise": ({"noise": LITTLE_NOISE}, 0.0, SIZES, 40),
-    "exact, cost-aware draws": ({}, TILT, SIZES, 40),
-    "shifted by 0.8 sd": ({"shift": 0.8}, TILT, SIZES[1:], 40),
-    "narrowed to 0.6": ({"width": 0.6}, TILT, SIZES[1:], 40),
-    "weights ignored": ({"prior_mean": -TILT}, TILT, SIZES[1:], 40),
-    "the prior": ({"seen": 0.0}, TILT, SIZES[1:], 40),
-    "half-blind": ({"seen": 0.5}, TILT, SIZES[1:], 40),
-    "one parameter shifted": ({"shift": 0.8, "shifted": 1}, TILT, SIZES[1:], 20),
+    "exact, little noise": ({"noise": LITTLE_NOISE}, 0.0, SIZES, 100),
+    "exact, cost-aware draws": ({}, TILT, SIZES, 200),
+    "shifted by 0.8 sd": ({"shift": 0.8}, TILT, SIZES[1:], 100),
+    "narrowed to 0.6": ({"width": 0.6}, TILT, SIZES[1:], 100),
+    "weights ignored": ({"prior_mean": -TILT}, TILT, SIZES[1:], 100),
+    "the prior": ({"seen": 0.0}, TILT, SIZES[1:], 100),
+    "half-blind": ({"seen": 0.5}, TILT, SIZES[1:], 100),
+    "one parameter shifted": ({"shift": 0.8, "shifted": 1}, TILT, SIZES[1:], 100),
 }
 
 

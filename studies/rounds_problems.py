@@ -24,7 +24,8 @@ from rounds_truth import relative_volume
 from thrifty.types import Array
 
 DEVELOPMENT = {f.__name__: f for f in (development.lotka_volterra, development.slcp, development.gaussian_8,
-                                       development.gaussian_2, development.counts)}  # fmt: skip
+                                       development.exchange, development.hooks, development.arc, development.gaussian_2,
+                                       development.counts)}  # fmt: skip
 TEST = {f.__name__: f for f in (test_half.epidemic_ode, test_half.gaussian_10, test_half.poisson_regression,
                                 test_half.two_moons, test_half.squares, test_half.waiting, test_half.shares,
                                 test_half.useless)}  # fmt: skip

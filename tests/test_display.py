@@ -10,10 +10,10 @@ import pytest
 import thrifty as th
 from thrifty.diagnostics import Diagnosis
 from thrifty.display import MAX_ROWS, Card, Displayed
+from thrifty.durations import format_amount
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.sensitivity import Sensitivity
 from thrifty.inference.posterior_draws import Sampled
-from thrifty.runner.progress import format_amount
 from thrifty.sequential.rounds import Round
 from thrifty.sequential.smc_abc import Generation
 from thrifty.tables import run_summary
@@ -194,7 +194,7 @@ def test_a_study_shows_its_rounds(sims: th.Simulations):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(2808.4, "2,810 events"), (0.0, "0 events"), (1.0, "1 events"), (13.4, "13.4 events"), (999.9, "1,000 events"),
+    [(2808.4, "2,810 events"), (0.0, "0 events"), (1.0, "1 event"), (13.4, "13.4 events"), (999.9, "1,000 events"),
      (-6163.0, "-6,160 events"), (1.5e14, "1.5e+14 events"), (float("nan"), "nan events"), (0.00032, "0.00032 events")],
 )  # fmt: skip
 def test_costs_have_three_figures_and_no_powers_of_ten(value: float, text: str):

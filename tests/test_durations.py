@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.durations import read_seconds
+from thrifty.durations import format_amount, read_seconds
 from thrifty.errors import ConfigError
 from thrifty.runner.time_limits import make_time_limit
 
@@ -35,3 +35,12 @@ def test_everything_with_a_time_limit_takes_a_text(tmp_path):
     c = th.Campaign(tmp_path / "c", lambda theta, rng: theta + rng.normal(), th.Uniform(0, 1))
     c.pilot(10, workers=1, time_limit="10 s", on_timeout="lazy", progress="quiet")
     c.run(workers=1, time_limit="10 s", on_timeout="lazy", deadline="5 min", progress="quiet")
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [(1, "events", "1 event"), (1.004, "steps", "1 step"), (0.5, "events", "0.5 events"), (1, "gas", "1 gas"),
+     (1, "eur", "1 eur"), (1880, "reported", "1,880 units"), (1, "reported", "1 unit"), (90, "s", "1.5 min")],
+)  # fmt: skip
+def test_units_agree_with_their_number(value: float, unit: str, text: str):
+    assert format_amount(value, unit) == text

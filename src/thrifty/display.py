@@ -7,7 +7,7 @@ examined either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -157,6 +157,16 @@ def format_number(value: float) -> str:
         ('0.1235', '1.235e+06', '3')
     """
     return f"{value:.4g}"
+
+
+def list_shares(shares: Mapping[str, float]) -> str:
+    """Write the probability of each category.
+
+    Example:
+        >>> list_shares({"gamma": 0.25, "lognormal": 0.75})
+        'gamma 25.0%, lognormal 75.0%'
+    """
+    return ", ".join(f"{label} {share:.1%}" for label, share in shares.items())
 
 
 def count_things(n: int, word: str) -> str:

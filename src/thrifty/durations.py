@@ -1,7 +1,8 @@
-"""Read durations as people write them: 90, "90 s", "40 min", "1.5 h", "2 d"."""
+"""Read durations as people write them, 90, "90 s", "40 min", "1.5 h", "2 d", and write amounts for people."""
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -52,3 +53,46 @@ def read_seconds(value: object, label: str) -> float:
             f"{label} {value!r} is not a time above 0", code="bad-amount", fix='seconds, or a text: "40 min", "12 h"'
         )
     return amount * factor
+
+
+def format_amount(value: float | None, unit: str) -> str:
+    """Write a cost for people: three figures, no powers of ten; seconds become minutes, hours or days.
+
+    Reported costs without a unit of their own are called units.
+
+    Example:
+        >>> format_amount(5400, "s"), format_amount(147_321, "events"), format_amount(0.01234, "eur")
+        ('1.5 h', '147,000 events', '0.0123 eur')
+        >>> format_amount(1, "events"), format_amount(1880, "reported")
+        ('1 event', '1,880 units')
+    """
+    if value is None:
+        return "?"
+    if unit not in ("s", "cpu-s"):
+        number = _round_figures(value)
+        return f"{number} {name_unit(unit, number)}"
+    for seconds, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if abs(value) >= seconds:
+            return f"{value / seconds:.3g} {word}"
+    return f"{value:.3g} s"
+
+
+def name_unit(unit: str, number: str = "") -> str:
+    """Name a unit of cost for people, after the number 1 in the singular.
+
+    Example:
+        >>> name_unit("events", "1"), name_unit("events", "2"), name_unit("reported"), name_unit("gas", "1")
+        ('event', 'events', 'units', 'gas')
+    """
+    word = "units" if unit == "reported" else unit
+    is_plural = len(word) > 3 and word.isalpha() and word.endswith("s") and not word.endswith(("ss", "us", "is"))
+    return word[:-1] if number == "1" and is_plural else word
+
+
+def _round_figures(value: float) -> str:
+    """Write a number with three figures, and its thousands apart."""
+    if value == 0 or not 1e-6 < abs(value) < 1e12:
+        return f"{value:.3g}"
+    digits = 2 - math.floor(math.log10(abs(value)))
+    text = f"{round(value, digits):,.{max(digits, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from thrifty.display import Card, Displayed
+from thrifty.durations import name_unit
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.priors import as_prior
@@ -130,9 +131,13 @@ class Tradeoff(Displayed):
             raise ConfigError("choose by min_ess= or by budget=, one of them", code="conflicting-settings")
         if budget is not None:
             if isinstance(budget, str) or not budget > 0:
-                raise ConfigError(f"budget must be a number > 0 in {self.unit}, got {budget!r}", code="bad-amount")
+                raise ConfigError(
+                    f"budget must be a number > 0 in {name_unit(self.unit)}, got {budget!r}", code="bad-amount"
+                )
             if budget < min(row.cost for row in self.rows):
-                raise ConfigError(f"budget {budget:g} {self.unit} does not pay for one run", code="budget-too-small")
+                raise ConfigError(
+                    f"budget {budget:g} {name_unit(self.unit)} does not pay for one run", code="budget-too-small"
+                )
             return max(self.rows, key=lambda row: np.floor(budget / row.cost) * row.ess_fraction)
         eligible = [row for row in self.rows if row.ess_fraction >= float(min_ess or 0)]
         if not eligible:
@@ -146,7 +151,15 @@ class Tradeoff(Displayed):
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and body as text, the best row marked."""
-        header = ["penalty", f"cost/run [{self.unit}]", "gain", "saved", "effective", "gain×ESS", "saved per effective"]
+        header = [
+            "penalty",
+            f"cost/run [{name_unit(self.unit)}]",
+            "gain",
+            "saved",
+            "effective",
+            "gain×ESS",
+            "saved per effective",
+        ]
         if self.avoids_failures:
             header = [*header[:4], "valid and effective", "per budget", "saved per effective"]
         body = [

@@ -133,11 +133,22 @@ def covariance(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
     return (centred * weights[:, None]).T @ centred / max(share, np.finfo(float).eps)
 
 
-def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:
+def quantile(
+    values: npt.ArrayLike,
+    q: npt.ArrayLike,
+    log_weights: npt.ArrayLike,
+    *,
+    discrete: npt.NDArray[np.bool_] | None = None,
+) -> Array:
     """Compute weighted quantiles of each column: (len(q), p), or (len(q),) for a vector.
 
     The inverse of the weighted distribution function, interpolated between midpoints, so that
-    equal weights give Hazen's quantiles.
+    equal weights give Hazen's quantiles. Of a column that takes whole numbers (`discrete` (p,)) the quantile is a value
+    that occurs: the lowest whose distribution function reaches q.
+
+    Example:
+        >>> quantile([[1.0, 1.0], [4.0, 4.0]], 0.5, [0.0, 0.0], discrete=np.array([False, True])).tolist()
+        [[2.5, 1.0]]
     """
     weights, table = _align(values, log_weights)
     if np.isnan(table).any():
@@ -148,14 +159,20 @@ def quantile(values: npt.ArrayLike, q: npt.ArrayLike, log_weights: npt.ArrayLike
     if not ((levels >= 0) & (levels <= 1)).all():
         raise DataError(f"quantile levels must lie in [0, 1], got {levels.tolist()}", code="bad-setting")
 
-    def one(column: Array) -> Array:
+    def one(column: Array, is_discrete: bool) -> Array:
         order = np.argsort(column, kind="stable")
         sorted_weights = weights[order]
+        if is_discrete:
+            reached = np.cumsum(sorted_weights) + 1e-12  # sums of equal weights end in rounding
+            return column[order][np.minimum(np.searchsorted(reached, levels), len(column) - 1)]
         middles = np.cumsum(sorted_weights) - sorted_weights / 2
         keep = sorted_weights > 0
         return np.interp(levels, middles[keep], column[order][keep])
 
-    return one(table) if table.ndim == 1 else np.stack([one(column) for column in table.T], axis=1)
+    whole = np.zeros(1 if table.ndim == 1 else table.shape[1], dtype=bool) if discrete is None else discrete
+    if table.ndim == 1:
+        return one(table, bool(np.atleast_1d(whole)[0]))
+    return np.stack([one(*column) for column in zip(table.T, whole, strict=True)], axis=1)
 
 
 def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -> Array:

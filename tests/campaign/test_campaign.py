@@ -15,8 +15,8 @@ import pytest
 import thrifty as th
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.weighting import proposal_of
+from thrifty.durations import format_amount
 from thrifty.errors import CampaignError, ConfigError, CostError, SelfCheckError, SimulatorError, ThriftyWarning
-from thrifty.runner.progress import format_amount
 from thrifty.runner.snapshot import estimate_savings
 from thrifty.runner.task import Outcome
 from thrifty.tables.simulations import table_hash
@@ -376,7 +376,7 @@ def test_a_deadline_leaves_runs_pending(tmp_path, cost):
     c.plan(n=600, cost=cost)
     status = c.run(workers=2, deadline="5 s", progress="quiet")
     assert 0 < status.pending < 600
-    with pytest.warns(ThriftyWarning, match="cheap parameters are favoured"):
+    with pytest.warns(ThriftyWarning, match="weighted as drawn and run so far"):
         partial = c.simulations(allow_incomplete=True)
     assert (partial.status == "pending").sum() == status.pending
 

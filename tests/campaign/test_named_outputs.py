@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -129,3 +130,36 @@ def test_a_program_names_its_numbers(tmp_path):
     sims = th.simulate(th.Command([str(path), "{0}"]), [[1.0], [3.0]], workers=1, cost="reported", **QUIET)
     assert sims.x_names == ("peak", "size") and sims.cost.tolist() == [7, 7]
     np.testing.assert_array_equal(sims.x, [[1, 2], [3, 2]])
+
+
+def reversed_first(theta, rng):
+    """Runs take turns in the order of their names; those that start with "size", the first of each test, end late."""
+    values = {"peak": theta[0], "size": 10 * theta[1]}
+    if theta[1] > 1.5:
+        time.sleep(0.2)
+        values = dict(reversed(values.items()))
+    return th.Output(values, cost=1.0)
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_the_run_with_the_lowest_index_decides_the_order(tmp_path, lazy):
+    """The same columns in the same order for every engine, whichever run ends first."""
+    tables = {}
+    for label, engine in (("one", th.Inline()), ("three", th.Processes(3))):
+        c = th.Campaign(tmp_path / label, reversed_first, PRIOR, seed=1, cost="reported")
+        c.pilot(12, engine=engine, **QUIET)
+        sims = th.Campaign.open(tmp_path / label).simulations(lazy=lazy)
+        assert sims.x_names == ("size", "peak")
+        np.testing.assert_array_equal(sims.x[:, 0], 10 * sims.theta[:, 1])
+        np.testing.assert_array_equal(sims.x[:, 1], sims.theta[:, 0])
+        tables[label] = th.table_hash(sims)
+    assert tables["one"] == tables["three"]
+
+
+def test_runs_in_memory_have_the_order_of_the_first(tmp_path):
+    theta = PRIOR.sample(12, np.random.default_rng(0))
+    theta[0, 1] = 1.9
+    draws = th.Draws(theta=theta, log_weights=np.zeros(12), names=PRIOR.names)
+    one, two = (th.simulate(reversed_first, draws, workers=n, seed=1, cost="reported", **QUIET) for n in (1, 3))
+    assert one.x_names == two.x_names == ("size", "peak")
+    np.testing.assert_array_equal(one.x, two.x)

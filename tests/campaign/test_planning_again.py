@@ -39,6 +39,11 @@ def blocks(c):
         return [(b.part, b.n, b.mode) for b in opened.store.blocks()], parts
 
 
+def figures(plan):
+    """What a plan prints, without what this call added."""
+    return str(plan).partition("; this call")[0]
+
+
 def test_a_plan_that_began_plain_stays_plain(tmp_path):
     """Draws of the second plan carry weight one, so they must come from the prior."""
     c = make(tmp_path / "c", late)
@@ -192,7 +197,7 @@ def test_the_same_request_again_computes_nothing(tmp_path, monkeypatch, simulato
     counted = Counted(monkeypatch)
     again = c.plan(**request_)
     assert not counted.calls and (c.folder / "frozen.json").stat().st_mtime_ns == before
-    assert str(again) == str(first) or "budget" in request_  # a budget may have been topped up
+    assert figures(again) == str(first) or "budget" in request_  # a budget may have been topped up
     assert (again.cost_per_run, again.p_value, again.penalty) == (first.cost_per_run, first.p_value, first.penalty)
     assert again.n >= first.n and c.status().pending == 0
 
@@ -220,6 +225,19 @@ def test_plans_of_earlier_versions_are_continued(tmp_path):
         old = {key: part for key, part in opened.settings.plans.items() if '"values"' not in key}
         assert len(old) == 2
         opened.keep(plans=old)
-    assert str(c.plan(n=60, cost=cubed)) == str(first) and c.status().planned == 80
+    assert figures(c.plan(n=60, cost=cubed)) == str(first) and c.status().planned == 80
     with c.session.reading() as opened:
         assert opened.settings.figures and len(opened.settings.plans) == 3
+
+
+def test_a_plan_says_what_it_adds(tmp_path):
+    c = make(tmp_path / "c")
+    c.pilot(30, **QUIET)
+    first = c.plan(n=100)
+    assert first.added == 100 and "adds" not in str(first) and "plan (committed)" in first._repr_html_()
+    again = c.plan(n=100)
+    assert again.added == 0 and "this call adds nothing, 100 were committed before" in str(again)
+    assert "nothing added" in again._repr_html_()
+    more = c.plan(n=130)
+    assert more.added == 30 and "this call adds 30 runs, 100 were committed before" in str(more)
+    assert c.status().planned == 160

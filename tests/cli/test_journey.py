@@ -525,3 +525,24 @@ def test_the_report_is_written_and_named(done: Project):
     assert "next: open runs/one/report.html" in typed.err
     live = done.type("report", "--live", "--every", "1", "--out", "live.html")
     assert live.code == 0 and "no run is under way" in live.err and Path("live.html").is_file()
+
+
+def test_check_of_the_example_shows_that_costs_vary(project: Project, monkeypatch: pytest.MonkeyPatch):
+    """Three epidemics often die out at once; the range over forty draws says more than 1, 1, 1."""
+    pytest.importorskip("numba")
+    assert project.type("init", "sir", "--example", "sir").code == 0
+    monkeypatch.chdir("sir")
+    ended = project.type("check")
+    assert ended.code == 0, ended.err
+    low, high, draws = re.search(r"cost +([\d,]+) events? to ([\d,]+) events over (\d+) draws", ended.out).groups()
+    assert int(draws) == 40 and int(high.replace(",", "")) > 100 * int(low.replace(",", ""))
+    assert "outputs   12 numbers: final_size" in ended.out
+
+
+def test_check_counts_one_number_in_the_singular():
+    from thrifty.cli.commands.check import Findings
+
+    shown = {"names": (), "deterministic": True, "wall": (1.0,), "cpu": (1.0,), "reported": (1.0,), "noise": 1.0}
+    shown |= {"threads": 1.0, "memory": 0, "same_output": False, "costs": {}}
+    words = [Findings(outputs=shape, **shown)._describe_outputs() for shape in ((1,), (2,), (3, 4))]
+    assert words == ["1 number", "2 numbers", "3 x 4 numbers"]

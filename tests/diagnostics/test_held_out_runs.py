@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.diagnostics.diagnose import select_held_out
+from thrifty.diagnostics.diagnose import hold_out, select_held_out
 from thrifty.inference.neural.training_settings import fingerprint_held_out, mark_held_out
 
 
@@ -68,3 +69,30 @@ def test_a_saved_network_still_knows(tmp_path, rng):
     again = th.load_posterior(tmp_path / "posterior")
     expected = rows(runs[mark_held_out(runs.index, 0.3)])
     assert rows(select_held_out(posterior, runs, None, [])) == rows(select_held_out(again, runs, None, [])) == expected
+
+
+def test_abc_is_judged_on_runs_that_it_does_not_hold(world, rng):
+    runs, notes = world.pool(2000, rng), []
+    posterior = th.ABC(quantile=0.1).fit(runs)
+    judged, chosen = hold_out(posterior, runs, None, notes)
+    assert not notes and len(chosen) == 500 and len(judged.theta) == 1500
+    assert not rows(chosen) & {tuple(row) for row in judged.theta.tolist()}
+    diagnosis = th.diagnose(posterior, runs, [0.0, 0.0])
+    assert not any("may have trained" in note for note in diagnosis.notes)
+
+
+def test_abc_that_remembers_its_runs_is_found_out(world, rng):
+    """The mutant: ABC of the five nearest runs is good on its own runs, and is not trusted."""
+    runs = world.pool(2000, rng)
+    nearest = th.ABC(n_accept=5).fit(runs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert th.diagnose(nearest, runs, [0.0, 0.0]).verdict == "do not trust"
+
+
+def test_few_runs_and_other_tables_get_the_note(world, rng):
+    runs, other = world.pool(300, rng), world.pool(1000, rng)
+    posterior = th.ABC(quantile=0.1).fit(runs)
+    for table in (runs, other):
+        notes = []
+        assert hold_out(posterior, table, None, notes) == (posterior, table) and notes

@@ -8,6 +8,7 @@ import pytest
 import thrifty as th
 from thrifty import diagnostics
 from thrifty.errors import CostError, DataError
+from thrifty.proposals.kernel import KernelProposal
 
 
 def test_local_ess_counts_what_supports_the_posterior(world, rng):
@@ -92,6 +93,19 @@ def test_sizes_over_200_seeds(world, seed):
     shares = np.mean(np.array([predictive, cost]) < 0.05, axis=1)
     print("predictive, cost", shares, "misspecification", misfits(world, seed, 200))
     assert (shares <= 0.10).all()
+
+
+def test_a_heavy_tail_that_is_bounded_lowers_no_verdict(rng):
+    """110 of 5,000 draws are from the prior: no run can hold more than 1/110. The mutant forgets that."""
+    prior = th.Uniform([0.0] * 2, [1.0] * 2)
+    near = KernelProposal(prior, np.full((1, 2), 0.5), np.zeros(1), 1e-3 * np.eye(2), th.Power(0))
+    theta = np.concatenate([prior.sample(110, rng), near.sample(4_890, rng).theta])
+    pool = th.Pool([(110, prior), (4_890, near)], prior)
+    sims = th.Simulations.from_arrays(theta=theta, x=theta, proposal=pool)
+    bounded = th.diagnostics.weight_health(sims)
+    mutant = th.diagnostics.weight_health(sims.log_weights)
+    assert bounded.pareto_k > 0.7 and bounded.ess > 105 and bounded.max_share == 1 / 110
+    assert bounded.verdict == "trust" and mutant.verdict == "with care"
 
 
 def test_weight_health_has_the_closed_form(world, rng):

@@ -249,3 +249,11 @@ def test_thrifty_networks_show_their_features(rng):
     assert len(encode_by_network(post, runs.x)) == 300
     assert diagnostics.misspecification(runs, [0.5], posterior=post).verdict == "trust"
     assert diagnostics.misspecification(runs, [9.0], posterior=post).verdict == "do not trust"
+
+
+def test_the_page_shows_the_table_of_the_records(bench):
+    records = bench.read_records()
+    table = bench.make_table(records)
+    assert table in bench.PAGE.read_text(), "python benchmarks/verdicts.py --page"
+    changed = [record | {"verdicts": {"trust": record["seeds"]}} for record in records]
+    assert bench.make_table(changed) != table  # the mutant: figures are in it

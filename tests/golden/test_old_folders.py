@@ -60,8 +60,13 @@ def seen(c: th.Campaign, **settings: Any) -> dict[str, Any]:
 
 
 def test_a_half_run_folder_is_read(copied):
+    """All but the weights, which are now of what has run (`tests/campaign/test_unfinished_plan.py`)."""
     c = th.Campaign.open(copied("partly"))
-    check("partly", seen(c, allow_incomplete=True))
+    values = seen(c, allow_incomplete=True)
+    log_weights = values.pop("log_weights")
+    recorded = {key: value for key, value in EXPECTED["partly"].items() if key != "log_weights"}
+    assert record.differences(recorded, record.records_of(values), exact=record.machine() == MACHINE) == []
+    assert not np.isfinite(log_weights[values["status"] == "pending"]).any() and np.isfinite(log_weights).sum() >= 40
     assert c.status().pending > 0 and c.verify().ok
 
 

@@ -87,3 +87,22 @@ def test_sequential_methods_take_names():
     assert named.simulations.x_names == NAMES
     np.testing.assert_array_equal(named.x_o, plain.x_o)
     np.testing.assert_array_equal(named.samples, plain.samples)
+
+
+@pytest.mark.parametrize("method", [th.ABC, th.NPE, th.NLE, th.SyntheticLikelihood])
+def test_a_table_with_swapped_parameters_is_refused_by_every_method(method):
+    """Names decide: the columns of such a table would be read as the other parameter."""
+    rng = np.random.default_rng(0)
+    theta = rng.uniform([0, 0], [1, 9], size=(200, 2))
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=(200, 2)), names=("gamma", "beta"))
+    prior = th.Uniform([0, 0], [9, 9], names=["beta", "gamma"])
+    with pytest.raises(DataError, match="simulations have parameters gamma, beta; the prior has beta, gamma") as caught:
+        method(prior).fit(sims)
+    assert caught.value.code == "wrong-prior"
+
+
+def test_a_prior_without_names_takes_those_of_the_table():
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(size=(400, 2))
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=(400, 2)), names=("gamma", "beta"))
+    assert th.ABC(th.Uniform([0, 0], [1, 1])).fit(sims).names == ("gamma", "beta")

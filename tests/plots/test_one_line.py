@@ -261,6 +261,19 @@ def test_cost_before_and_after_a_plan(tmp_path):
     assert isinstance(th.Campaign.open(tmp_path / "a").plot_cost(), Figure)
 
 
+def test_a_figure_of_many_parameters_says_what_it_leaves_out(rng):
+    theta, x = rng.normal(size=(50, 6)), rng.normal(size=(50, 7))
+    sims = th.Simulations.from_arrays(theta=theta, x=x)
+
+    def words(figure):
+        return [text.get_text() for text in figure.texts]
+
+    assert "Shown: the first 4 of 6 parameters and the first 4 of 7 statistics; most=7 shows all." in words(sims.plot())
+    assert not any("Shown:" in text for text in words(sims.plot(most=7)))
+    assert len(sims.plot(most=7).axes) == 6 * 8
+    assert find_overlaps(sims.plot()) == []
+
+
 def test_a_report_in_one_line(campaign, tmp_path):
     path = campaign.report(tmp_path / "report.html")
     assert path.read_text().lstrip().lower().startswith("<!doctype html>") and "infection_rate" in path.read_text()

@@ -177,7 +177,7 @@ def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
 def test_a_finished_report_does_not(pages):
     text = pages["half"].read_text(encoding="utf-8")
     assert "refresh" not in text and "Running." not in text
-    assert "favour" in text or "cheap ones finish first" in text  # what is missing biases the figures
+    assert "Runs are missing: these figures will change." in text
 
 
 def test_written_whole_or_not_at_all(stages, tmp_path, monkeypatch):

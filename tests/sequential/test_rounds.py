@@ -14,7 +14,7 @@ import thrifty as th
 from thrifty.errors import CampaignError, ConfigError, ThriftyWarning
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.truncated import TruncatedPrior
-from thrifty.sequential import rounds as module
+from thrifty.sequential import round_fit, round_loop
 from thrifty.sequential.round_checks import measure_move, measure_volume
 
 pytestmark = pytest.mark.filterwarnings("ignore:the posterior takes")
@@ -73,10 +73,9 @@ def test_npe_without_its_weights_is_wrong_and_with_them_right(seed, monkeypatch)
     method = th.Rounds(th.NPE(model.prior, network=QUICK), rounds=3, penalty=1.0, tolerance=0.0)
     right = errors(method.run(model, x_o, n=3_000, seed=seed).samples, model, x_o)
     assert right[0] < 0.15 and right[1] < 0.12, right
-    fit = module.Loop._fit
-    monkeypatch.setattr(
-        module.Loop, "_fit", lambda self, rows, *more: fit(self, replace(rows, log_weights=None, proposal=None), *more)
-    )
+    fit = round_fit.fit_round
+    forgotten = {"log_weights": None, "proposal": None}
+    monkeypatch.setattr(round_fit, "fit_round", lambda m, rows, *, seed: fit(m, replace(rows, **forgotten), seed=seed))
     assert errors(method.run(model, x_o, n=3_000, seed=seed).samples, model, x_o)[0] > 0.25
 
 
@@ -168,6 +167,16 @@ def test_a_settled_posterior_leaves_the_rest_unspent_and_a_tolerance_of_zero_spe
     last = study.generations[-1]
     assert last.moved <= 0.3 and last.noise <= 0.3
     assert len(replace(method, tolerance=0.0, rounds=3).run(model, [0.5], n=900, seed=seed).simulations) == 900
+
+
+@pytest.mark.parametrize(("moves", "settled"), [((0.05, 0.05), 3), ((0.5, 0.05), 4), ((0.05, 0.5), 4)])
+def test_a_posterior_has_settled_when_it_did_not_move_in_two_rounds(moves, settled, seed, monkeypatch):
+    """The mutant that looks at the last round alone would stop after two or three."""
+    told = iter([moves[0], moves[1], 0.0, 0.5, 0.0])
+    monkeypatch.setattr(round_loop, "measure_moves", lambda *_: next(told))
+    model = Gaussian(1)
+    study = th.Rounds(th.NLE(model.prior, network=QUICK), rounds=4).run(model, [0.5], n=800, seed=seed)
+    assert len(study.generations) == settled and (study.stopped == "settled") == (settled == 3)
 
 
 @pytest.mark.parametrize(("sd", "wide"), [(2.0, True), (0.02, False)])
@@ -294,6 +303,50 @@ def test_a_resumed_campaign_does_not_train_again_and_refuses_other_settings(tmp_
         method.run(c, [0.8], n=240, engine=th.Inline())
     more = replace(method, rounds=4).run(c, [0.9], n=480, engine=th.Inline())  # one more round, as large as all before
     assert len(more.simulations) == 480 and np.array_equal(more.simulations.theta[:240], first.simulations.theta)
+
+
+def test_more_runs_add_rounds_and_less_is_refused(tmp_path):
+    """Three times the runs are two more rounds, whenever they are asked for; what was drawn before stays."""
+    method = th.Rounds(th.NLE(th.Normal(0.0, 1.0), network=QUICK), rounds=2, tolerance=0.0)
+    whole, parts = campaign(tmp_path / "whole"), campaign(tmp_path / "parts")
+    first = method.run(whole, [0.9], n=200, engine=th.Inline())
+    assert [r.n for r in first.generations] == [100, 100]
+    more = method.run(whole, [0.9], n=600, engine=th.Inline())
+    assert [r.n for r in more.generations] == [100, 100, 146, 254]
+    assert np.array_equal(more.simulations.theta[:200], first.simulations.theta)
+    assert abs(more.samples.mean() - 0.9) < 0.1 > abs(more.samples.std() / 0.0995 - 1)
+    again = method.run(whole, [0.9], n=600, engine=th.Inline())
+    assert np.array_equal(again.samples, more.samples)
+    with pytest.raises(CampaignError, match="n=300 is less than the n=600"):
+        method.run(whole, [0.9], n=300, engine=th.Inline())
+    method.run(parts, [0.9], n=200, engine=th.Inline())
+    assert len(method.run(parts, [0.9], budget=700.0, engine=th.Inline()).simulations) > 300  # from runs to a budget
+
+
+def test_more_runs_after_a_kill_finish_what_was_begun(tmp_path, monkeypatch):
+    """Round 0 was drawn for 200 runs when 400 are asked for: first the rounds of the 200, then one more."""
+    method = th.Rounds(th.NLE(th.Normal(0.0, 1.0), network=QUICK), rounds=2, tolerance=0.0)
+    c = campaign(tmp_path / "c")
+    fit = th.NLE.fit
+    monkeypatch.setattr(th.NLE, "fit", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        method.run(c, [0.9], n=200, engine=th.Inline())
+    monkeypatch.setattr(th.NLE, "fit", fit)
+    assert [r.n for r in method.run(c, [0.9], n=400, engine=th.Inline()).generations] == [100, 100, 200]
+
+
+def test_whole_numbers_have_no_volume(tmp_path):
+    prior = th.Independent({"k": th.Integers(0, 9), "a": th.Normal(0.0, 1.0)})
+
+    def count(theta, rng):
+        return th.Output(theta + 0.2 * rng.normal(size=2), cost=1.0)
+
+    c = th.Campaign(tmp_path / "c", count, prior, seed=5, cost="reported")
+    study = th.Rounds(th.NLE(prior, network=QUICK), rounds=3).run(c, [4.1, 0.3], n=600, engine=th.Inline())
+    assert np.mean(study.samples[:, 0] == 4) > 0.9 and abs(study.samples[:, 1].mean() - 0.3) < 0.1
+    assert np.isnan([r.volume for r in study.generations]).all() and study.generations[-1].moved > 0
+    assert c.status().state == "complete" and "takes" not in str(c.status())
+    assert study.generations[0].cells()["volume"] == ""
 
 
 def test_a_resumed_campaign_with_a_round_without_runs_finds_the_same(tmp_path, monkeypatch):

@@ -142,6 +142,7 @@ def test_what_is_not_comparable_is_refused(rng):
     found = tables(2_000, rng)
     fits = studies(th.ABC, found)
     refuse({"gamma": fits["gamma"]}, "two at least", "bad-setting")
+    refuse(list(fits.values()), "models must have names, got list", "bad-setting")
     refuse(fits | {"gamma": studies(th.ABC, found, 2.0)["gamma"]}, "different observations", "bad-observation")
     refuse({name: s.posterior for name, s in fits.items()}, "observed data is missing", "bad-observation")
     refuse(fits, "for the models gamma, lognormal", "bad-setting", prior={"gamma": 1.0})

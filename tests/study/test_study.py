@@ -86,6 +86,34 @@ def test_a_campaign_infers_and_keeps_the_result_where_a_report_finds_it(tmp_path
         campaign.infer([1.0], method=th.SMCABC)
 
 
+def test_a_study_shows_categories_by_label_and_whole_numbers_whole():
+    """Draws of the model are gamma in one of four; half of the copies lie between 2 and 3."""
+    prior = th.Independent(
+        {"model": th.Categorical([0.5, 0.5], labels=["gamma", "weibull"]), "copies": th.Integers(1, 4)}
+    )
+    theta = np.column_stack([np.repeat([0.0, 1.0, 1.0, 1.0], 250), np.tile([1.0, 2.0, 3.0, 4.0], 250)])
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + 1e-9, names=prior.names)
+    study = th.Study(th.ABC(prior, quantile=1.0).fit(sims), sims, np.array([0.5, 2.5]), method="abc")
+    text, html = str(study), study._repr_html_()
+    for shown in (text, html):
+        assert "gamma 25.0%, weibull 75.0%" in shown
+    assert "copies  2 (90 %: 1 to 4)" in text
+    assert all(value == round(value) for _, *values in study.summary() for value in values)
+    accepted = study.posterior.accepted(study.x_o)
+    ends = accepted.quantile([0.05, 0.26, 0.5, 0.95])
+    np.testing.assert_array_equal(ends, np.round(ends))
+    assert accepted.quantile([0.5])[0].tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("smcabc", "th.SMCABC"), ("SMC-ABC", "th.SMCABC"), ("snle", "th.Rounds(th.NLE")]
+)
+def test_a_method_without_a_name_is_named_as_an_object(tmp_path: Path, name: str, words: str):
+    with pytest.raises(ConfigError) as caught:
+        th.infer(simulate, PRIOR, [1.0], method=name, folder=tmp_path / "runs")
+    assert words in caught.value.fix
+
+
 def test_again_is_the_same_and_runs_nothing(study: th.Study):
     method = th.ABC(PRIOR, quantile=0.1, adjust="linear")
     folder = study.campaign.folder
@@ -159,6 +187,15 @@ def test_infer_within_a_budget(tmp_path: Path):
     assert 10 < pilots <= 200 and costs[:10].sum() * pilots / 10 <= 150 + costs[:10].sum() / 10
     again = th.infer(simulate, PRIOR, [1.0], budget=1500, **settings)  # continues: nothing is run again
     assert th.table_hash(again.simulations) == th.table_hash(study.simulations)
+
+
+def test_a_pilot_that_costs_more_than_the_budget_is_refused_after_ten_runs(tmp_path: Path):
+    """A run costs 6.4 on average: 400 of them are far beyond 300, and ten show it."""
+    settings = {"method": "abc", "cost": "reported", "workers": 1, "folder": tmp_path / "runs"}
+    with pytest.raises(ConfigError, match=r"pilot = 400 runs would take about .* units, by the first 10") as caught:
+        th.infer(simulate, PRIOR, [1.0], n=400, budget=300, pilot=400, **settings)
+    assert caught.value.code == "budget-too-small" and "pilot = 10" in caught.value.fix
+    assert th.Campaign.open(tmp_path / "runs").status().planned == 10
 
 
 @pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")

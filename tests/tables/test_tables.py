@@ -147,6 +147,13 @@ def test_reweight_refuses_what_no_weight_can_restore(rng):
         th.reweight(runs, th.Uniform([0, 0], [1, 1]), old_prior=th.Uniform(0, 1))
 
 
+@pytest.mark.parametrize("tables", [[1, 2], None])
+def test_reweight_wants_one_table(tables):
+    with pytest.raises(th.ThriftyError, match="reweight expects one table of runs") as caught:
+        th.reweight(tables, th.Uniform(0, 1))
+    assert caught.value.code == "bad-setting"
+
+
 def test_reweight_goes_by_name(rng):
     """Two parameters with different priors, the new one written in the other order."""
     old = th.Normal([0.0, 5.0], [1.0, 1.0], names=["a", "b"])

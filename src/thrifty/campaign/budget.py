@@ -10,9 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from thrifty.durations import SECONDS_PER_UNIT, split_amount
+from thrifty.durations import SECONDS_PER_UNIT, format_amount as shown, name_unit, split_amount
 from thrifty.errors import ConfigError
-from thrifty.runner.progress import format_amount as shown
 from thrifty.runner.task import Outcome
 from thrifty.types import CHARGED_STATUSES
 
@@ -76,7 +75,7 @@ class Budget:
         of, seconds = _time_unit(word)
         if seconds is not None:
             return cls(amount * seconds, of, 1.0, text)
-        if unit and word == unit:
+        if unit and name_unit(word) == name_unit(unit):  # "600 units" of a cost that has no unit of its own
             return cls(amount, "reported", 1.0, text)
         if price is None:
             raise ConfigError(

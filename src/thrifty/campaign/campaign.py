@@ -31,7 +31,7 @@ from thrifty.campaign.status import Status
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import MAX_FAILED_MASS, to_simulations
 from thrifty.display import Card, Displayed
-from thrifty.durations import Duration, read_seconds
+from thrifty.durations import Duration, name_unit, read_seconds
 from thrifty.errors import CampaignError, ConfigError, DamagedStoreError
 from thrifty.priors import as_prior, check_prior
 from thrifty.runner.engines.processes import Processes
@@ -157,7 +157,7 @@ class Campaign(Displayed):
             return [("runs", f"the folder cannot be read ({type(error).__name__})")]
         facts = [("runs", f"{done:,} of {planned:,} planned runs are done ({settings.pilots:,} pilots)")]
         facts += [("budget", settings.budget)] if settings.budget else []
-        return [*facts, ("cost", f"{settings.cost_kind}, in {settings.unit}"), ("seed", str(settings.seed))]
+        return [*facts, ("cost", f"{settings.cost_kind}, in {name_unit(settings.unit)}"), ("seed", str(settings.seed))]
 
     def pilot(
         self,
@@ -317,7 +317,8 @@ class Campaign(Displayed):
         """The table of all runs, pilot included through the joint balance weights.
 
         Args:
-            allow_incomplete: Return what there is although planned runs are missing; cheap runs are then favoured.
+            allow_incomplete: Return what there is although planned runs are missing. Finished runs are weighted as they
+                were drawn and run so far; missing ones have status "pending" and no weight.
             max_failed: Share of prior mass that may have failed; above it the posterior would be conditional on
                 finishing, so this raises unless a larger share is accepted here.
             lazy: Keep x in a file instead of memory, as a read-only memory map, for tables larger than memory. The file
@@ -329,6 +330,7 @@ class Campaign(Displayed):
                 opened.parts,
                 self.prior,
                 opened.settings,
+                blocks=opened.store.blocks(),
                 allow_incomplete=allow_incomplete,
                 max_failed=max_failed,
             )

@@ -25,9 +25,11 @@ class KeptRound:
         blocks: Numbers of its committed blocks.
         n: Its draws.
         kind: Kind of its proposal: "prior", "kernel", "truncated" or "cost_aware".
-        volume: Share of the prior that the posterior takes after it; NaN before it was judged.
+        volume: Share of the prior that the posterior takes after it; NaN before it was judged, and where a parameter
+            takes whole numbers or categories.
         moved: How far the posterior moved in it, in its standard deviations; NaN in the first and before it was judged.
         seconds: Wall seconds of training and drawing; NaN before it was judged.
+        judged: Whether a posterior was fitted after it.
     """
 
     blocks: tuple[int, ...]
@@ -36,11 +38,7 @@ class KeptRound:
     volume: float
     moved: float
     seconds: float = math.nan
-
-    @property
-    def judged(self) -> bool:
-        """Whether a posterior was fitted after it."""
-        return not math.isnan(self.volume)
+    judged: bool = False
 
 
 def read_rounds(
@@ -66,7 +64,8 @@ def read_rounds(
         figures = judged[number] if number < len(judged) and isinstance(judged[number], dict) else {}
         kind = parts[group[-1].part].kind if number else "prior"
         volume, moved, seconds = (_to_number(figures.get(key)) for key in ("volume", "moved", "seconds"))
-        found.append(KeptRound(tuple(b.id for b in group), sum(b.n for b in group), kind, volume, moved, seconds))
+        ids, n = tuple(block.id for block in group), sum(block.n for block in group)
+        found.append(KeptRound(ids, n, kind, volume, moved, seconds, judged=bool(figures)))
     return tuple(found)
 
 

@@ -19,8 +19,8 @@ from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.kept_rounds import read_rounds
 from thrifty.campaign.settings import CampaignSettings, differences
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.totals import MIN_KEPT_RUNS, sum_up
-from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of
+from thrifty.campaign.totals import MIN_KEPT_RUNS, measure_failed_mass, sum_up
+from thrifty.campaign.weighting import limit_log_factor, pool_log_weights, pool_of, weigh_finished
 from thrifty.costs import FittedCost, cost_from_dict
 from thrifty.errors import CampaignError, ConfigError
 from thrifty.runner.snapshot import Snapshot, Totals
@@ -34,6 +34,7 @@ from thrifty.store.sums import has_limits, has_unpriced
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import CHARGED_STATUSES, Array, Prior
+from thrifty.weights import mass_of
 
 
 @dataclass
@@ -72,7 +73,9 @@ class OpenCampaign:
 
     def table_with_outputs(self, *, lazy: bool = False) -> Table:
         """Read the rows that count, with outputs, every checksum tested; with `lazy` outputs lie in a file."""
-        return read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
+        table = read_table(self.store, dim=self.settings.dim, shape=self.settings.shape, lazy=lazy)
+        self.settings.order_outputs(table.x)
+        return table
 
     def keep(self, **changes: Any) -> None:
         """Store settings; their names are those of `CampaignSettings`."""
@@ -138,7 +141,17 @@ class OpenCampaign:
     def sum_up(self) -> Totals:
         """Return sums over the runs that count, and what attempts without a kept result took."""
         totals, paid = self._sum_up(), self.store.discarded().get(self.settings.cost_kind, 0.0)
+        if totals.failed and totals.done < totals.planned:
+            totals = replace(totals, failed_mass_sum=self._measure_failed_mass(), done_mass=1.0)
         return replace(totals, spent=totals.spent + paid * self.settings.cost_scale) if paid else totals
+
+    def _measure_failed_mass(self) -> float:
+        """Return the share of prior mass that failed, of the runs that have finished while others are missing."""
+        if not self._needs_table():
+            return measure_failed_mass(self.store, self.settings, self.parts, self.prior)
+        table = self.table.counted()
+        weights = weigh_finished(table, self.parts, self.prior, self.settings, self.store.blocks())
+        return mass_of(table.failed[table.done], weights[table.done])
 
     def _sum_up(self) -> Totals:
         """Return sums over the runs that count, from those kept in the folder and what was recorded since."""

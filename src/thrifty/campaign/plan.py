@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from thrifty.costs import FinishModel, FittedCost, fit_cost
-from thrifty.display import Card, Displayed
+from thrifty.display import Card, Displayed, count_things
+from thrifty.durations import format_amount
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import CostAware, Mixture
-from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Tradeoff, tradeoff
 from thrifty.types import Array, Prior
 
@@ -48,6 +48,7 @@ class Plan(Displayed):
         p_value: Of the self-check.
         unit: Unit of cost.
         valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
+        added: Draws that this call committed; 0 where all were committed before.
     """
 
     penalty: str
@@ -62,6 +63,7 @@ class Plan(Displayed):
     p_value: float
     unit: str
     valid_share: float = 1.0
+    added: int | None = None
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
@@ -80,11 +82,16 @@ class Plan(Displayed):
         chosen += " of the cost of a valid run" if self.valid_share < 1 else ""
         limit = f", until the budget of {self.budget} is used" if self.budget else ""
         total, plain = format_amount(self.total, self.unit), format_amount(self.plain, self.unit)
-        return f"for {self.n:,} runs under {chosen}: {total} (plain {plain}){limit}"
+        words = f"for {count_things(self.n, 'run')} under {chosen}: {total} (plain {plain}){limit}"
+        if self.added is None or self.added == self.n:
+            return words
+        new = f"adds {count_things(self.added, 'run')}" if self.added else "adds nothing"
+        return f"{words}; this call {new}, {self.n - self.added:,} were committed before"
 
     def _card(self) -> Card:
         header, body = self.table.cells()
-        return Card("plan (committed)", self._facts(), header, body, (self.table.verdict(), self._total_text()))
+        title = "plan (nothing added: committed before)" if self.added == 0 else "plan (committed)"
+        return Card(title, self._facts(), header, body, (self.table.verdict(), self._total_text()))
 
 
 def describe_failures(table: Tradeoff, valid_share: float) -> str:

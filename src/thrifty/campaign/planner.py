@@ -126,6 +126,7 @@ class Planner:
             p_value=chosen.p_value,
             unit=campaign.settings.unit,
             valid_share=1.0 if chosen.proposal is None else chosen.proposal.valid_share,
+            added=max(target - have, 0),
         )
 
     def check(self, chosen: Proposed) -> float:

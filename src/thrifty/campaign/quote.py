@@ -19,10 +19,10 @@ from thrifty.campaign.planner import Planner
 from thrifty.campaign.requests import Proposed
 from thrifty.costs import FittedCost
 from thrifty.display import Card, Displayed, align_columns
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
 from thrifty.penalties import Power, as_penalty
 from thrifty.proposals import REFERENCE_SEED
-from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Row, Tradeoff, make_row, tradeoff
 from thrifty.types import Cost, Penalty
 

@@ -12,6 +12,7 @@ import numpy as np
 from thrifty.campaign.budget import Budget, Price
 from thrifty.campaign.fingerprint import FORMAT, Parts
 from thrifty.errors import ConfigError, ThriftyError
+from thrifty.named import align
 from thrifty.priors import as_prior
 from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 from thrifty.runner.task import CostKind
@@ -19,6 +20,7 @@ from thrifty.types import Array, Levels, Prior, find_discrete, levels_of
 
 MAX_TEXT = 60  # characters of a part of a fingerprint that are shown
 _FILES = ("file ", "data ")  # beginnings of the names of parts whose contents count, not their place
+ORDERED_ROWS = 2**16  # put into order at once: a copy of so many is small
 PROBE_DRAWS = 8  # prior draws, with their densities, by which two priors are compared
 
 
@@ -35,7 +37,8 @@ class CampaignSettings:
         simulator: Its fingerprint.
         reported_unit: Unit of reported costs, or "".
         shape: Of one output, once the pilot is done.
-        x_names: Names of the numbers in one output, once a run has brought them.
+        x_names: Names of the numbers in one output, in the order in which they are stored, once a run has brought them.
+        x_order: (Index, names) of the first run of the plan that has ended: the order in which outputs are shown.
         pilots: Pilot runs that were asked for.
         budget: The budget in force, as the user wrote it.
         target: (part, n): with a budget, the number of runs asked for as well.
@@ -58,6 +61,7 @@ class CampaignSettings:
     reported_unit: str = ""
     shape: tuple[int, ...] | None = None
     x_names: tuple[str, ...] = ()
+    x_order: tuple[int, tuple[str, ...]] | None = None
     pilots: int = 0
     budget: str | None = None
     target: tuple[int, int] | None = None
@@ -76,7 +80,7 @@ class CampaignSettings:
         """Read the settings of a store, whose types it has checked."""
         given = {key: stored[key] for key in ("seed", "m", "cost", "prior", "simulator")}
         given |= {key: stored[key] for key in ("pilots", "deterministic", "plans", "figures") if key in stored}
-        shape, target = stored.get("shape"), stored.get("target")
+        shape, target, order = stored.get("shape"), stored.get("target"), stored.get("x_order")
         return cls(
             **given,
             price=Price.read(stored["price"]) if stored.get("price") else None,
@@ -84,6 +88,7 @@ class CampaignSettings:
             shape=None if shape is None else tuple(shape),
             target=None if target is None else (target[0], target[1]),
             x_names=tuple(stored.get("x_names", ())),
+            x_order=None if order is None else (order[0], tuple(order[1])),
             notes=tuple(stored.get("notes", ())),
             budget=stored.get("budget"),
             cost_model=stored.get("cost_model"),
@@ -130,7 +135,21 @@ class CampaignSettings:
 
     def fit_x_names(self, shape: tuple[int, ...]) -> tuple[str, ...]:
         """Return the names of the outputs where they fit outputs of this shape, (m, *event) with realisations."""
-        return self.x_names if len(self.x_names) == int(np.prod(shape)) // self.m else ()
+        return self._shown_names if len(self.x_names) == int(np.prod(shape)) // self.m else ()
+
+    @property
+    def _shown_names(self) -> tuple[str, ...]:
+        """Names of the outputs in the order of the run with the lowest index."""
+        known = self.x_order is not None and sorted(self.x_order[1]) == sorted(self.x_names)
+        return self.x_order[1] if known and self.x_order is not None else self.x_names
+
+    def order_outputs(self, x: Array) -> None:
+        """Put stored outputs (n, ...) into the order in which they are shown, in place."""
+        shown = self.fit_x_names(x.shape[1:])
+        if shown == self.x_names or not shown:
+            return
+        for at in range(0, len(x), ORDERED_ROWS):
+            x[at : at + ORDERED_ROWS] = align(x[at : at + ORDERED_ROWS], self.x_names, shown)
 
     def read_budget(self, text: str | None) -> Budget | None:
         """Parse a budget in the units of this campaign."""

@@ -121,6 +121,7 @@ def simulate(
         )
         ending = loop.run(interrupts)
     sims = assemble(draws, memory.outcomes, limit=limit, cost=cost, m=m, seed=seed, x_names=loop.outputs.names or ())
+    sims = sims.ordered(loop.outputs.order[1] if loop.outputs.order else ())
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
     return _checked(sims, loop, ending)
 

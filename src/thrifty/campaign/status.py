@@ -9,7 +9,7 @@ from typing import Any
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.display import Card, Displayed
-from thrifty.runner.progress import format_amount
+from thrifty.durations import format_amount
 from thrifty.runner.snapshot import Saved, Totals
 
 
@@ -66,8 +66,9 @@ class Status(Displayed):
 
     def _facts(self) -> list[tuple[str, str]]:
         left = f"{format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
+        budget = f", budget {self.budget.replace(' reported', ' units')}" if self.budget else ""
         facts = [
-            ("spent", left + (f", budget {self.budget}" if self.budget else "")),
+            ("spent", left + budget),
             ("failed", f"{self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
         if self.saved is not None and self.ess_fraction < 0.999:
@@ -76,7 +77,7 @@ class Status(Displayed):
             # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
             each = "" if self.rounds else f"; per effective run {100 * self.saved.per_effective:.0f}%"
             facts.append(("saved", f"{amount}, {100 * self.saved.share:.0f}%{each}"))
-        rounds = (describe_round(r.n, r.volume, r.moved) for r in self.rounds)
+        rounds = (describe_round(r.n, r.volume, r.moved, judged=r.judged) for r in self.rounds)
         return facts + [(f"round {number}:", words) for number, words in enumerate(rounds)]
 
     def _card(self) -> Card:
@@ -84,19 +85,18 @@ class Status(Displayed):
         return Card(f"campaign {self.folder}", facts, notes=self.notes)
 
 
-def describe_round(n: int, volume: float, moved: float, cost: str = "") -> str:
-    """Describe a round in one line: its runs, and the posterior after it (NaN: not measured).
+def describe_round(n: int, volume: float, moved: float, cost: str = "", *, judged: bool = True) -> str:
+    """Describe a round in one line: its runs, and the posterior after it where it was judged (NaN: not measured).
 
     Example:
         >>> describe_round(250, 0.0123, 0.5)
         '250 runs, posterior takes 1.2% of the prior, moved 0.50 sd'
     """
     runs = f"{n:,} runs" + (f", {cost}" if cost else "")
-    if math.isnan(volume):
+    if not judged:
         return f"{runs}, no posterior yet"
-    return f"{runs}, posterior takes {_format_percent(volume)} of the prior" + (
-        "" if math.isnan(moved) else f", moved {moved:.2f} sd"
-    )
+    takes = "" if math.isnan(volume) else f", posterior takes {_format_percent(volume)} of the prior"
+    return runs + takes + ("" if math.isnan(moved) else f", moved {moved:.2f} sd")
 
 
 def _format_percent(share: float) -> str:

@@ -105,7 +105,7 @@ class Driver:
                 spent=0.0 if budget is None else self.campaign.spent(budget.of) * budget.per_unit,
                 predicted_price=self._predicted_price(schedule, budget),
                 earlier=priced,
-                outputs=OutputNames(settings.x_names or None, lambda names: self.campaign.keep(x_names=names)),
+                outputs=self._learn_names(),
             )
             ending = self._loop.run(self.interrupts)
         _log.info("runs of %s ended: %s", store.folder, ending)
@@ -113,6 +113,15 @@ class Driver:
             self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
+
+    def _learn_names(self) -> OutputNames:
+        campaign, settings = self.campaign, self.campaign.settings
+        return OutputNames(
+            settings.x_names or None,
+            lambda names: campaign.keep(x_names=names),
+            settings.x_order,
+            lambda order: campaign.keep(x_order=order),
+        )
 
     def _recorder(self, pending: Pending, session: int) -> Recorder:
         campaign = self.campaign

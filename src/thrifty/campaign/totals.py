@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.settings import CampaignSettings
-from thrifty.campaign.weighting import pool_from_counts
+from thrifty.campaign.weighting import count_blocks, finished_log_weights, pool_from_counts
 from thrifty.proposals import Pool
 from thrifty.runner.snapshot import Snapshot, Totals
 from thrifty.store.read import known_shape, stream_columns
 from thrifty.store.rows import checksum
 from thrifty.store.store import Store
-from thrifty.store.sums import sum_runs
+from thrifty.store.sums import read_states, sum_runs
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, reject_malformed
 from thrifty.types import Prior
@@ -49,6 +49,21 @@ def sum_up(
     totals = _add(totals or Totals(), tables, pool, settings, again=after is not None)
     sums = sum_runs(store)
     return totals, {"basis": basis, "runs": sums, "totals": totals.to_dict()}
+
+
+def measure_failed_mass(store: Store, settings: CampaignSettings, parts: dict[int, Part], prior: Prior) -> float:
+    """Return the share of prior mass that failed among the runs that have finished, while others are missing.
+
+    The sums that are kept have the weights of the whole plan, which finished runs alone do not have.
+    """
+    blocks = count_blocks(read_states(store), parts, prior, settings)
+    total = failed = -np.inf
+    for table in stream_columns(store, dim=settings.dim, shape=known_shape(store, settings.shape)):
+        counted = table.counted()
+        weights = finished_log_weights(counted, blocks, prior)
+        total = np.logaddexp(total, np.logaddexp.reduce(weights, initial=-np.inf))
+        failed = np.logaddexp(failed, np.logaddexp.reduce(weights[counted.failed], initial=-np.inf))
+    return float(np.exp(failed - total)) if np.isfinite(total) else 0.0
 
 
 def _describe_basis(store: Store, settings: CampaignSettings) -> dict[str, Any]:

@@ -208,13 +208,16 @@ def make_engine(run: RunSettings) -> Any:
 
 def _run_pilot(session: Session) -> None:
     """Run the missing pilot; if a first pilot fails completely, remove the folder again."""
+    from thrifty.study.campaign_steps import run_pilot
+
     campaign, wanted = session.campaign, session.settings.plan.pilot
     status = campaign.status()
     if status.pilots >= wanted and not (status.pending and status.planned == status.pilots):
         return
     session.screen.step("pilot", f"{wanted} timed runs from the prior")
     try:
-        campaign.pilot(wanted, **session.run_arguments())
+        asked = session.settings.plan_arguments()
+        run_pilot(campaign, wanted, asked["budget"] or asked["cap"], **session.run_arguments())
     except SimulatorError as error:
         if session.made and error.code in ("simulator-failed", "constant-output"):  # it holds failures only
             shutil.rmtree(session.made, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +13,8 @@ from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
 from thrifty.cli.finish_study import keep_study
 from thrifty.cli.project import Session, make_engine, order_observed, read_observed, relative_path
 from thrifty.cli.round_settings import find_conflicts
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
-from thrifty.runner.progress import format_amount
 
 if TYPE_CHECKING:
     from thrifty.cli.output import Screen
@@ -117,7 +118,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
 
     campaign, screen, plan = session.campaign, session.screen, session.settings.plan
     x_o = _read_observation(campaign, request)
-    unit, ended = campaign.status().unit, iter(range(request.rounds))
+    unit, ended = campaign.status().unit, itertools.count()
 
     def show(one: Any) -> None:
         text = describe_round(one.n, one.volume, one.moved, format_amount(one.cost, unit))

@@ -25,6 +25,7 @@ from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
 from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.costs.scaling import Scaling
 from thrifty.display import Card, Displayed, count_things, format_number
+from thrifty.durations import name_unit
 from thrifty.errors import CostError, warn
 from thrifty.types import Array, Levels, as_rows, freeze, levels_of
 
@@ -94,11 +95,11 @@ class FittedCost(Displayed):
     def _card(self) -> Card:
         seen = self.low * _MAX_EXTRAPOLATION_FACTOR, self.high / _MAX_EXTRAPOLATION_FACTOR
         return Card(
-            f"expected cost of a run in {self.unit}",
+            f"expected cost of a run in {name_unit(self.unit)}",
             [
                 ("model", f"{self.log_fit} of log cost"),
                 ("fitted to", count_things(self.n, "timing")),
-                ("costs seen", f"{format_number(seen[0])} to {format_number(seen[1])} {self.unit}"),
+                ("costs seen", f"{format_number(seen[0])} to {format_number(seen[1])} {name_unit(self.unit)}"),
                 ("explains", f"{self.score:.0%} of log cost out of sample"),
                 ("90 % band", f"holds {self.coverage:.0%} of held-out timings"),
             ],

@@ -35,6 +35,7 @@ _log = logging.getLogger(__name__)
 _PAIRS = 300  # finds a shift of 0.3 sd in nine of ten cases; 300 posterior calls take seconds
 _DRAWS_PER_PAIR = 100
 _MIN_HELD_OUT_RUNS = 100  # fewer give no useful calibration
+HELD_OUT_EVERY = 4  # of the runs of a table: enough to calibrate on, and the posterior of the others is hardly wider
 _MIN_PAIRS = 20  # fewer pairs say nothing
 _NEAR_SHARE = 0.3  # of the held-out runs of a method in rounds: half of them were drawn from its last proposal
 _ONE_OBSERVATION = (
@@ -65,7 +66,8 @@ def diagnose(
         simulations: The runs behind it, with weights.
         x_o: The observation.
         held_out: Runs that did not train the posterior, to calibrate on; otherwise those that the posterior names in
-            `held_out` (plan indices), those that a network kept for validation, otherwise all, with a note.
+            `held_out` (plan indices), those that a network kept for validation, every fourth run of a table for ABC
+            (the others make the posterior that is calibrated), otherwise all, with a note.
         prior: The prior, where neither posterior nor proposal has it.
         cost: The cost model, where the proposal has none.
         fresh: Runs at posterior draws, for the predictive check.
@@ -94,11 +96,11 @@ def diagnose(
     limit = None if time_limit is None else read_seconds(time_limit, "time_limit")
     check_count(seed, 0, "seed")
     notes: list[str] = []
-    runs = select_held_out(posterior, simulations, held_out, notes)
+    judged, runs = hold_out(posterior, simulations, held_out, notes)
     runs = select_near(runs, x_o, notes) if local else runs
     evaluates = _can_evaluate_density(posterior, simulations, x_o, notes)
     pace = Pace(None if limit is None else _CALIBRATION_SHARE * limit, progress)
-    checks = _calibrate(posterior, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
+    checks = _calibrate(judged, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None
@@ -185,6 +187,22 @@ def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: 
             code="bad-array",
         )
     find_varying(require_valid(simulations).x, simulations.x_names)
+
+
+def hold_out(
+    posterior: Any, simulations: Simulations, held_out: Simulations | None, notes: list[str]
+) -> tuple[Any, Simulations]:
+    """Return the posterior to calibrate and the runs to do it on, which it has not seen where that is possible.
+
+    A posterior that keeps its runs (ABC) can be asked without some of them: every fourth one judges the others.
+    """
+    valid = simulations.valid()
+    is_its_table = np.array_equal(getattr(posterior, "theta", np.empty(0)), valid.theta)
+    if held_out is None and hasattr(posterior, "leave_out") and is_its_table:
+        rows = np.arange(len(valid)) % HELD_OUT_EVERY == HELD_OUT_EVERY - 1
+        if rows.sum() >= _MIN_HELD_OUT_RUNS:
+            return posterior.leave_out(rows), valid[rows]
+    return posterior, select_held_out(posterior, simulations, held_out, notes)
 
 
 def select_held_out(

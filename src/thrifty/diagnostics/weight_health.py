@@ -30,6 +30,7 @@ class WeightHealth(DisplayedCheck):
         failed_mass: Share of prior mass whose runs failed.
         weights: Normalised weights of the valid runs.
         name: The check.
+        max_share: Share of all weight that no run can exceed: the pool contains draws of the prior; 1 without any.
     """
 
     n: int
@@ -40,6 +41,12 @@ class WeightHealth(DisplayedCheck):
     failed_mass: float
     weights: Array
     name: str = "weights"
+    max_share: float = 1.0
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether the tail of the weights is heavy; one that ends where no run matters is not, whatever its shape."""
+        return self.pareto_k > MAX_PARETO_K and self.max_share > 1 / CARE_ESS
 
     @property
     def ess_fraction(self) -> float:
@@ -51,8 +58,7 @@ class WeightHealth(DisplayedCheck):
         """The verdict by the effective number, the tail and the failed prior mass."""
         if self.ess < MIN_ESS or self.failed_mass > MAX_FAILED_MASS:
             return "do not trust"
-        heavy = self.pareto_k > MAX_PARETO_K
-        return "with care" if self.ess < CARE_ESS or heavy or self.failed_mass > CARE_FAILED_MASS else "trust"
+        return "with care" if self.ess < CARE_ESS or self.is_heavy or self.failed_mass > CARE_FAILED_MASS else "trust"
 
     @property
     def reason(self) -> str:
@@ -65,7 +71,7 @@ class WeightHealth(DisplayedCheck):
                 return f"{worth}: add runs"
             heaviest = f"the heaviest has {self.largest:.0%} of the weight"
             return f"{worth} ({heaviest}): use a gentler penalty or add prior runs"
-        if self.pareto_k > MAX_PARETO_K:
+        if self.is_heavy:
             return f"{worth}, but the tail of the weights is heavy (Pareto k {self.pareto_k:.2f}); add prior runs"
         return f"{worth}; the heaviest 1 % hold {self.top_percent:.0%} of the weight"
 
@@ -81,9 +87,11 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
     if isinstance(simulations, Simulations):
         log_weights, failed = require_valid(simulations).log_weights, simulations.failed_mass
         n, weights = len(simulations), normalise(log_weights)
+        bound = float(getattr(simulations.proposal, "max_weight", np.inf)) / n
     else:
         weights = normalise(simulations)
         log_weights, n, failed = np.asarray(simulations, dtype=np.float64), len(weights), 0.0
+        bound = 1.0
     heaviest = np.sort(weights)[::-1]
     return WeightHealth(
         n=n,
@@ -93,4 +101,5 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
         pareto_k=pareto_k(log_weights),
         failed_mass=failed,
         weights=freeze(weights),
+        max_share=min(bound, 1.0),
     )

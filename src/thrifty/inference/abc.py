@@ -180,6 +180,12 @@ class ABCPosterior(PlottedPosterior, Divisible):
         """Pairs per parameter."""
         return len(self.x) // len(self.theta)
 
+    def leave_out(self, rows: npt.NDArray[np.bool_]) -> ABCPosterior:
+        """Return the posterior of all runs but these (n,), so that these can judge it; the scale stays as it is."""
+        kept, event = ~rows, self.x.shape[1:]
+        x = self.x.reshape(len(self.theta), -1, *event)[kept].reshape(-1, *event)
+        return replace(self, theta=self.theta[kept], x=x, log_weights=self.log_weights[kept])
+
     @cached_property
     def _least_accepted(self) -> float:
         """Effective pairs that the default tolerance accepts at least."""

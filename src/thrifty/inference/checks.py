@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.named import order_observation
+from thrifty.priors.families import as_parameter_names
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess, normalise, resample_indices
@@ -46,15 +47,37 @@ def check_fit(simulations: Any, seed: Any) -> None:
     check_seed(seed)
 
 
+def check_parameters(simulations: Simulations, prior: Prior) -> None:
+    """Refuse a table whose parameters are not those of the prior, by number, name and order.
+
+    A prior whose parameters were given no names takes those of the table.
+
+    Raises:
+        DataError: wrong-prior.
+    """
+    if simulations.dim != prior.dim:
+        raise DataError(
+            f"simulations have {simulations.dim} parameters, the prior has {prior.dim} ({', '.join(prior.names)})",
+            code="wrong-prior",
+        )
+    is_named = tuple(prior.names) != as_parameter_names(None, prior.dim)
+    if simulations.names and is_named and tuple(simulations.names) != tuple(prior.names):
+        raise DataError(
+            f"simulations have parameters {', '.join(simulations.names)}; the prior has {', '.join(prior.names)}",
+            code="wrong-prior",
+            fix="use the prior that the simulations were planned with",
+        )
+
+
 def select_valid(simulations: Simulations, prior: Prior | None) -> Simulations:
     """Return the valid runs; warn when more than 1 % of the prior mass failed.
 
     Raises:
-        DataError: wrong-prior, another number of parameters; too-few-runs, no valid run.
+        DataError: wrong-prior, other parameters; too-few-runs, no valid run.
     """
-    if prior is not None and prior.dim != simulations.dim:
-        raise DataError(f"simulations have {simulations.dim} parameters, the prior has {prior.dim}", code="wrong-prior")
-    valid, n = simulations.valid(), len(simulations)
+    if prior is not None:
+        check_parameters(simulations, prior)
+    valid, n = simulations.valid(), int((simulations.ok | simulations.failed).sum())
     if len(valid) == 0:
         raise DataError(f"none of {n} simulations is valid", code="too-few-runs")
     if (mass := simulations.failed_mass) > MAX_FAILED_MASS:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference import archive
-from thrifty.inference.answers.dimensions import Divisible
+from thrifty.inference.answers.dimensions import Divisible, has_evidence
 from thrifty.inference.answers.evidence import LogEvidence, average_members
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws, check_fit
@@ -141,6 +141,7 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
             local_ess=float(np.mean([part.local_ess for part in parts])),
             ess=np.sum([np.minimum(part.ess, len(part.samples)) for part in parts], axis=0),
             rhat=np.max([part.rhat for part in parts], axis=0),
+            names=self.parameter_names,
         )
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
@@ -150,7 +151,7 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Log of the mean of the members' evidences; its error has their spread in it, so best with `share=0.5`."""
-        if not all(hasattr(member, "log_evidence") for member in self.members):
+        if not all(has_evidence(member) for member in self.members):
             raise ConfigError(
                 f"the members of this ensemble ({type(self.members[0]).__name__}) have no evidence",
                 code="bad-setting",

@@ -8,7 +8,7 @@ half of its walkers effective, with differential moves (ter Braak 2006) among th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.inference.transforms import BoxTransform
+from thrifty.priors.families import as_parameter_names
 from thrifty.types import Array
 
 # Each round narrows the search to about a third of its width: float32 networks resolve no more than 40 rounds reach.
@@ -41,6 +42,7 @@ class Sampled(Displayed):
         local_ess: Effective share of network draws under the weights (`correction="after"`), else 1.
         ess: Effective draws (p,) of a Markov chain; n for independent draws.
         rhat: Convergence ratio (p,) of a Markov chain; 1 for independent draws.
+        names: Parameter names (p,), for the display.
     """
 
     samples: Array
@@ -48,12 +50,14 @@ class Sampled(Displayed):
     local_ess: float
     ess: Array
     rhat: Array
+    names: tuple[str, ...] = field(default=(), kw_only=True)
 
     def _card(self) -> Card:
         n, p = self.samples.shape
+        names = as_parameter_names(self.names, p)
         rows = [
             (
-                f"theta_{i + 1}",
+                names[i],
                 *map(format_number, (*np.quantile(self.samples[:, i], [0.05, 0.5, 0.95]), self.ess[i], self.rhat[i])),
             )
             for i in range(p if n else 0)
@@ -62,10 +66,10 @@ class Sampled(Displayed):
         return Card(count_things(n, "posterior draw"), [("acceptance", f"{self.acceptance:.0%}")], header, rows)
 
     @classmethod
-    def independent(cls, samples: Array, acceptance: float = 1.0) -> Sampled:
+    def independent(cls, samples: Array, acceptance: float = 1.0, names: tuple[str, ...] = ()) -> Sampled:
         """Describe independent draws (n, p), each of which counts."""
         n, p = samples.shape
-        return cls(samples, acceptance, 1.0, np.full(p, float(n)), np.ones(p))
+        return cls(samples, acceptance, 1.0, np.full(p, float(n)), np.ones(p), names=names)
 
 
 def maximise(

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty import weights as w
-from thrifty.display import Card, count_things, format_number
+from thrifty.display import Card, count_things, format_number, list_shares
 from thrifty.errors import DataError
 from thrifty.inference import archive
 from thrifty.inference.answers.dimensions import Divisible
@@ -26,7 +26,7 @@ from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
-from thrifty.types import Array, Levels, as_rows, freeze, set_fields
+from thrifty.types import Array, Levels, as_rows, find_discrete, freeze, set_fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,7 +84,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         rows = [row for row, level in zip(rows, self.parameter_levels, strict=True) if not level]
         facts = [("rests on", f"{count_things(len(np.unique(self.index)), 'run')} ({self.ess:,.0f} effective)")]
         facts += [] if self.epsilon is None else [("tolerance", format_number(self.epsilon))]
-        facts += [(name, _list_shares(shares)) for name, shares in self.probabilities.items()]
+        facts += [(name, list_shares(shares)) for name, shares in self.probabilities.items()]
         title = f"posterior at x_o = {_shorten(self.x_o)}"
         return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
 
@@ -142,8 +142,8 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         return np.sqrt(np.square(parts).sum(1))
 
     def quantile(self, q: npt.ArrayLike) -> Array:
-        """Posterior quantiles (len(q), p)."""
-        return w.quantile(self.theta, q, self.log_weights)
+        """Posterior quantiles (len(q), p); of whole numbers a value that occurs."""
+        return w.quantile(self.theta, q, self.log_weights, discrete=find_discrete(self.parameter_levels))
 
     def sample(self, n: int, x_o: npt.ArrayLike | None = None, *, seed: int) -> Array:
         """Draw (n, p), equally weighted, by systematic resampling."""
@@ -205,10 +205,6 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         x_names = tuple(map(str, recipe.get("x_names", ())))
         levels = archive.read_levels(recipe, arrays["theta"].shape[1])
         return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, levels=levels, **arrays)
-
-
-def _list_shares(shares: dict[str, float]) -> str:
-    return ", ".join(f"{label} {share:.1%}" for label, share in shares.items())
 
 
 def _shorten(values: Array) -> str:

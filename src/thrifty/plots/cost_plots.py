@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.durations import name_unit
 from thrifty.errors import DataError
 from thrifty.plots import style
 from thrifty.plots.discrete_plots import label_axis
@@ -72,7 +73,7 @@ def cost_surface(
     """
     known = as_prior(prior)
     names = style.parameter_names(names or known.names, known.dim)
-    unit = unit or str(getattr(cost, "unit", "s"))
+    unit = name_unit(unit or str(getattr(cost, "unit", "s")))
     draws = known.sample(4000, np.random.default_rng(0))
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
     points = None if pilot is None else np.asarray(pilot, dtype=np.float64).reshape(-1, known.dim)
@@ -180,7 +181,12 @@ def cost_residuals(check: CostComparison) -> Figure:
     ax.set_yscale("log")
     for axis in (ax.xaxis, ax.yaxis):
         style.set_plain_ticks(axis, ends[1] / ends[0])
-    style.set_labels(ax, f"predicted [{check.unit}]", f"measured [{check.unit}]", f"R² = {check.score:.2f} on log cost")
+    style.set_labels(
+        ax,
+        f"predicted [{name_unit(check.unit)}]",
+        f"measured [{name_unit(check.unit)}]",
+        f"R² = {check.score:.2f} on log cost",
+    )
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
         _draw_trend(ax, check.theta[:, i], ratio)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.durations import name_unit
 from thrifty.errors import DataError
 from thrifty.plots import style
 from thrifty.plots.style import COLOURS, GREY
@@ -36,6 +37,11 @@ class Runs(Protocol):
     @property
     def ok(self) -> npt.NDArray[np.bool_]:
         """Which runs finished (n,)."""
+        ...
+
+    @property
+    def failed(self) -> npt.NDArray[np.bool_]:
+        """Which runs ended without numbers (n,)."""
         ...
 
 
@@ -71,7 +77,17 @@ def simulations(runs: Runs, *, x_o: npt.ArrayLike | None = None, most: int = 4) 
         _thin_labels(axes[0, j], bottom=rows == 1, left=False)
         style.set_labels(axes[0, j], name if rows == 1 else "", "density" if j == 0 else "")
     _add_key(figure, runs, x_o is not None and len(responses) > 0)
+    if left_out := _list_left_out(runs, most):
+        figure.supxlabel(left_out, fontsize=8, color=GREY)
     return figure
+
+
+def _list_left_out(runs: Runs, most: int) -> str:
+    """Say what is not drawn, "" where everything is."""
+    statistics = runs.x.shape[1] if runs.m == 1 and runs.x.ndim == 2 else 0
+    counts = ((runs.theta.shape[1], "parameters"), (statistics, "statistics"))
+    words = [f"the first {most} of {count} {what}" for count, what in counts if count > most]
+    return f"Shown: {' and '.join(words)}; most={max(count for count, _ in counts)} shows all." if words else ""
 
 
 def _name_parameters(runs: Runs) -> tuple[str, ...]:
@@ -88,7 +104,7 @@ def _list_responses(runs: Runs, x_o: npt.ArrayLike | None, most: int) -> list[tu
         for i in range(min(most, flat.shape[1]))
     ]
     if (np.isfinite(runs.cost) & (runs.cost > 0)).any():
-        found.append((f"cost [{runs.unit}]", np.where(runs.cost > 0, runs.cost, np.nan), None))
+        found.append((f"cost [{name_unit(runs.unit)}]", np.where(runs.cost > 0, runs.cost, np.nan), None))
     return found
 
 
@@ -103,16 +119,16 @@ def _read_observed(x_o: npt.ArrayLike | None, count: int) -> Array | None:
 
 def _draw_parameter(ax: Axes, runs: Runs, j: int) -> None:
     """Draw the histogram of a parameter as drawn and weighted; failed runs as marks below it."""
-    values, ok = runs.theta[:, j], runs.ok
+    values, ok, failed = runs.theta[:, j], runs.ok, runs.failed
     low, high = float(values.min()), float(values.max())
     edges = np.linspace(low, high if high > low else low + 1, 25)
-    if ok.any():
+    if np.isfinite(runs.log_weights[ok]).any():
         look: dict[str, Any] = {"bins": edges, "density": True, "histtype": "step"}
         ax.hist(values[ok], color=GREY, lw=1.2, **look)
         ax.hist(values[ok], weights=normalise(runs.log_weights[ok]), color=COLOURS[0], lw=1.6, **look)
-    if not ok.all():
+    if failed.any():
         bottom = 0.03 * ax.get_ylim()[1]
-        ax.plot(values[~ok], np.full((~ok).sum(), bottom), "|", ms=7, color=COLOURS[1], rasterized=True)
+        ax.plot(values[failed], np.full(failed.sum(), bottom), "|", ms=7, color=COLOURS[1], rasterized=True)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
 
@@ -142,14 +158,14 @@ def _thin_labels(ax: Axes, *, bottom: bool, left: bool) -> None:
 def _add_key(figure: Figure, runs: Runs, observed: bool) -> None:
     from matplotlib.lines import Line2D
 
-    n, ok = len(runs.theta), int(runs.ok.sum())
-    effective = ess(runs.log_weights[runs.ok]) if ok else 0.0
+    failed, ok = int(runs.failed.sum()), int(runs.ok.sum())
+    effective = ess(runs.log_weights[runs.ok]) if np.isfinite(runs.log_weights[runs.ok]).any() else 0.0
     handles = [
         Line2D([], [], color=GREY, lw=1.2, label=f"{ok:,} runs as drawn"),
         Line2D([], [], color=COLOURS[0], lw=1.6, label=f"weighted: {effective:,.0f} effective"),
     ]
-    if ok < n:
-        handles.append(Line2D([], [], color=COLOURS[1], ls="", marker="|", ms=7, label=f"{n - ok:,} failed"))
+    if failed:
+        handles.append(Line2D([], [], color=COLOURS[1], ls="", marker="|", ms=7, label=f"{failed:,} failed"))
     if observed:
         handles.append(Line2D([], [], color=COLOURS[1], lw=1.4, label="observed"))
     columns = max(int(figure.get_figwidth() // 1.9), 1)

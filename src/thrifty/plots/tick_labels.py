@@ -16,9 +16,12 @@ def format_ticks(values: Sequence[float]) -> list[str]:
     Example:
         >>> format_ticks([0, 20000, 40000]), format_ticks([0.0, 0.5, 1.0]), format_ticks([1000.01, 1000.02])
         (['0', '2e4', '4e4'], ['0', '0.5', '1'], ['1000.01', '1000.02'])
+        >>> format_ticks([-1.0, -0.0])
+        ['-1', '0']
     """
+    values = [float(value) + 0.0 for value in values]  # not "-0", which matplotlib passes where a scale crosses zero
     for digits in range(1, 16):
-        texts = [_format_short(float(value), digits) for value in values]
+        texts = [_format_short(value, digits) for value in values]
         if [float(text) for text in texts] == [float(f"{value:.12g}") for value in values]:
             return texts
     return [f"{value:g}" for value in values]

@@ -64,6 +64,18 @@ class Pool:
         total = sum(count for count, _ in self.parts)
         return tuple(count / total for count, _ in self.parts)
 
+    @property
+    def max_weight(self) -> float:
+        """The weight that no draw can exceed, n over the number of prior draws; infinite without any.
+
+        Example:
+            >>> prior = th.Uniform(1, 10)
+            >>> Pool([(100, prior), (900, th.CostAware(prior, lambda t: t[:, 0], th.Power(1)))], prior).max_weight
+            10.0
+        """
+        plain = sum(count for count, proposal in self.parts if is_same_prior(proposal, self.prior))
+        return sum(count for count, _ in self.parts) / plain if plain else float("inf")
+
     def log_weight(self, theta: npt.ArrayLike) -> Array:
         """Return log prior over pool density (n,)."""
         return -self.log_ratio(theta)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thrifty.runner.progress import format_amount
+from thrifty.durations import format_amount
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -18,7 +18,7 @@ from thrifty.campaign.opened import charge_costs
 from thrifty.campaign.plan import PILOTS_PER_PARAMETER
 from thrifty.campaign.settings import CampaignSettings, StoredPrior
 from thrifty.campaign.status import Status, make_status
-from thrifty.campaign.weighting import limit_log_factor, pool_of
+from thrifty.campaign.weighting import limit_log_factor, pool_of, weigh_finished
 from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
 from thrifty.penalties import Constant, Power
@@ -31,6 +31,7 @@ from thrifty.store.validate import Block, Part
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff, tradeoff
 from thrifty.types import Array, Penalty, Prior
+from thrifty.weights import mass_of
 
 POWERS = (0, 0.25, 0.5, 1, 2)  # penalties of the trade-off table
 
@@ -247,6 +248,10 @@ def _read_folder(folder: Path) -> Facts:
     charged = charge_costs(table, settings.cost_kind, predicted_kind=settings.cost_kind) * settings.cost_scale
     now = Snapshot(table.status, charged, table.predicted * settings.cost_scale, weights).sum_up()
     now = replace(now, spent=now.spent + discarded)  # attempts that were tried again
+    if now.planned > now.done > 0:  # savings are of the whole plan; all else is of what was drawn and run so far
+        weights = weigh_finished(table, parts, campaign.prior, settings, blocks)
+        failed = mass_of(table.failed[table.done], weights[table.done])
+        now = replace(now, failed_mass_sum=failed, done_mass=1.0)
     pilots = [block.id for block in blocks if block.mode == "pilot"]
     return Facts(
         folder=folder,

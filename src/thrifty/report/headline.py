@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
+from thrifty.durations import format_amount
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
-from thrifty.runner.progress import format_amount
 
 _SUPPORT = ("sbc", "local_ess", "coverage", "predictive", "weights")  # order of checks that give reasons for trust
 _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", "predictive": "Predictive",
@@ -68,7 +69,7 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     found: list[tuple[Trust, str]] = []
     status = facts.status
     if status.pending:
-        words = "planned runs are missing: the runs that finished first are cheaper than the rest."
+        words = "planned runs are missing: the answer rests on those that have finished."
         found.append(("with care", f"{status.pending:,} {words}"))
     if not status.deterministic:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
@@ -143,7 +144,9 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
 
 def _summarise_rounds(rounds: tuple[KeptRound, ...]) -> KeyFigure:
     judged = [one for one in rounds if one.judged]
-    note = f"the posterior takes {100 * judged[-1].volume:.2g} % of the prior" if judged else "no posterior yet"
+    volume = judged[-1].volume if judged else math.nan
+    note = f"the posterior takes {100 * volume:.2g} % of the prior" if volume >= 0 else ""  # none of whole numbers
+    note = note if judged else "no posterior yet"
     return KeyFigure("rounds", f"{len(rounds)}", note)
 
 

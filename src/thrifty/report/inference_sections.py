@@ -10,7 +10,7 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
-from thrifty.diagnostics.diagnose import select_held_out
+from thrifty.diagnostics.diagnose import hold_out
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
 from thrifty.inference.weighted_posterior import WeightedPosterior
@@ -133,7 +133,8 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: An
     if isinstance(posterior, WeightedPosterior):
         return Section(lead, tables=tables, notes=["Ranks are not drawn: these draws hold for one observation only."])
     notes: list[str] = []
-    runs = select_held_out(posterior, _with_labels(facts), None, notes).valid()
+    posterior, runs = hold_out(posterior, _with_labels(facts), None, notes)
+    runs = runs.valid()
     notes = [note for note in notes if note not in results[-1].notes]  # the table has those
     pairs = _count_affordable_pairs(posterior, runs, results[-1])
     if pairs < MIN_PAIRS:

@@ -18,11 +18,11 @@ from markupsafe import Markup
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.status import Status
+from thrifty.durations import format_amount
 from thrifty.errors import ThriftyError
 from thrifty.report.content import Drawing, clean
 from thrifty.report.fill import fill_template, read_style
 from thrifty.report.svg import render_picture
-from thrifty.runner.progress import format_amount
 
 MAX_POINTS = 120  # of the curve of runs over time: one every few pixels
 MIN_SPEED_SECONDS = 5.0  # of watching before a remaining time is estimated
@@ -94,7 +94,7 @@ class LivePage:
         })  # fmt: skip
 
     def _estimate_end(self, now: Status) -> list[tuple[str, str]]:
-        """Estimate the time left from the cost spent while the page was watched: cheap runs finish first."""
+        """Estimate the time left from the cost spent while the page was watched: runs differ in cost."""
         (began, _, before), (last, _, spent) = self.seen[0], self.seen[-1]
         if not now.pending or last - began < MIN_SPEED_SECONDS or spent <= before:
             return []

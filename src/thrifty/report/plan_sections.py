@@ -10,6 +10,7 @@ import numpy as np
 from thrifty import plots
 from thrifty.campaign.plan import self_check
 from thrifty.diagnostics import cost_check, weight_health
+from thrifty.durations import format_amount, name_unit
 from thrifty.plots.style import add_legend
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts
@@ -20,7 +21,6 @@ from thrifty.report.sequential_sections import (
     find_last_proposal,
     measure_inference,
 )
-from thrifty.runner.progress import format_amount
 from thrifty.runner.snapshot import Saved
 from thrifty.tables.simulations import Simulations
 from thrifty.tradeoff import Row, Tradeoff
@@ -92,7 +92,8 @@ def _select_planned(facts: Facts) -> Simulations | None:
         keep &= find_last_proposal(facts)[facts.done]
     if keep.sum() < 20:
         return None
-    return replace(sims[keep], cost=sims.cost[keep] / facts.model_scale, names=facts.labels)
+    plain = sims.reweighted(np.zeros(len(sims)))  # a comparison of costs; runs of an unfinished plan may have no weight
+    return replace(plain[keep], cost=sims.cost[keep] / facts.model_scale, names=facts.labels)
 
 
 def tradeoff_section(facts: Facts) -> Section:
@@ -182,7 +183,9 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     lead = [
         f"{len(sims):,} runs count as {health.ess:,.0f} ({health.ess_fraction:.0%}). The heaviest run holds"
         f" {health.largest:.1%} of all weight, the heaviest 1 % hold {health.top_percent:.0%}; Pareto k"
-        f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted)."
+        f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted"
+        + ("" if health.max_share > 0.01 else f", unless weights are bounded, here at {health.max_share:.1g} of all")
+        + ")."
     ]
     if facts.status.rounds:
         lead.append(
@@ -220,7 +223,7 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
     lead = _describe_spending(facts, saved, each)
-    notes = ["Runs are missing: cheap ones finish first, so these figures will change."] if facts.status.pending else []
+    notes = ["Runs are missing: these figures will change."] if facts.status.pending else []
     lines = [[name, format_amount(value, facts.unit)] for name, value in steps.items()]
     grid = Grid(["step", "cost"], [*lines, ["total", format_amount(sum(steps.values()), facts.unit)]])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
@@ -246,6 +249,7 @@ def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
 
 def _choose_scale(largest: float, unit: str) -> tuple[float, str]:
     """Choose a factor and its unit that keep the numbers of a figure short."""
+    unit = name_unit(unit)
     steps = (
         [(86400.0, "d"), (3600.0, "h"), (60.0, "min")]
         if unit == "s"

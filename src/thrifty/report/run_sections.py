@@ -14,10 +14,10 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.failures import describe_where
+from thrifty.durations import format_amount, name_unit
 from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts, Session, Stamps
-from thrifty.runner.progress import format_amount
 from thrifty.types import Array
 from thrifty.version import __version__
 
@@ -176,7 +176,7 @@ def provenance_section(facts: Facts, digest: str, command: str | None) -> Sectio
         ["command", clean(command) if command else "written from Python: thrifty.report.write"],
         ["seed", clean(settings.seed, 40)],
         ["prior", _describe_prior(settings.prior)],
-        ["cost", f"{clean(settings.cost, 20)}, unit {facts.unit}; {clean(settings.m, 9)} realisation(s) per run"],
+        ["cost", f"{clean(settings.cost, 20)}, in {name_unit(facts.unit)}; {clean(settings.m, 9)} realisations a run"],
         ["simulator", _describe_simulator(settings.simulator)],
         ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs with one seed differ"],
         ["table hash", digest or "no complete table yet"],

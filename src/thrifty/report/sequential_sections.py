@@ -13,11 +13,11 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.kept_rounds import KeptRound
+from thrifty.durations import format_amount
 from thrifty.penalties import Constant, penalty_from_dict
 from thrifty.plots.style import COLOURS, GREY, make_figure, set_labels, set_plain_ticks
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts
-from thrifty.runner.progress import format_amount
 from thrifty.tradeoff import Tradeoff
 from thrifty.types import Array
 
@@ -53,7 +53,7 @@ def rounds_section(facts: Facts) -> Section:
         " deviations.",
     ]
     if facts.status.pending:
-        notes.append("Runs of the last round are missing: cheap ones finish first, so its figures will change.")
+        notes.append("Runs of the last round are missing: its figures will change.")
     what = "; ".join(f"round {row[0]}: {row[2]} runs, {row[3]}, volume {row[5]}" for row in body)
     figure = _draw_rounds(rounds, costs, unit)
     return Section(lead, [Drawing(figure, "Posterior and cost by round", what)], [Grid(_HEADER, body, words=2)], notes)
@@ -66,7 +66,9 @@ def _sum_costs(facts: Facts) -> tuple[Array, Array]:
 
 
 def _format_volume(one: KeptRound) -> str:
-    return f"{one.volume:.2g}" if one.judged else "not measured yet"
+    if not one.judged:
+        return "not measured yet"
+    return "–" if math.isnan(one.volume) else f"{one.volume:.2g}"
 
 
 def _format_move(one: KeptRound) -> str:

@@ -7,7 +7,6 @@ safe on disk is counted. Everything goes to stderr; stdout is for data.
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
 from thrifty.progress_bar import NotebookBar, is_notebook
 from thrifty.runner.schedule import Schedule
@@ -141,32 +141,6 @@ def _estimate_left(schedule: Schedule | None, busy: int) -> tuple[float, float, 
     relative = schedule.spread * np.sqrt(squares / max(units**2, 1e-300) + 1 / max(schedule.learned, 1))
     factor = float(np.exp(min(Z95 * relative, 20.0)))
     return left, left / factor, left * factor, share
-
-
-def format_amount(value: float | None, unit: str) -> str:
-    """Write a cost for people: three figures, no powers of ten; seconds become minutes, hours or days.
-
-    Example:
-        >>> format_amount(5400, "s"), format_amount(147_321, "events"), format_amount(0.01234, "eur")
-        ('1.5 h', '147,000 events', '0.0123 eur')
-    """
-    if value is None:
-        return "?"
-    if unit not in ("s", "cpu-s"):
-        return f"{_round_figures(value)} {unit}"
-    for seconds, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if abs(value) >= seconds:
-            return f"{value / seconds:.3g} {word}"
-    return f"{value:.3g} s"
-
-
-def _round_figures(value: float) -> str:
-    """Write a number with three figures, and its thousands apart."""
-    if value == 0 or not 1e-6 < abs(value) < 1e12:
-        return f"{value:.3g}"
-    digits = 2 - math.floor(math.log10(abs(value)))
-    text = f"{round(value, digits):,.{max(digits, 0)}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def watch_progress(mode: ProgressMode, watched: Watched, *, stream: TextIO | None = None) -> Progress:

@@ -192,8 +192,8 @@ class Totals:
     def estimate_savings(self) -> Saved | None:
         """Estimate what the whole plan saves: with measured costs of finished runs, predicted ones of the others.
 
-        The weights are those of all runs and cheap runs finish first, so finished runs alone would flatter. Nothing is
-        known (None) while a pending run has no prediction, or before a run that is not a pilot has finished.
+        The weights are those of all runs, and runs do not finish in a random order: finished ones alone would mislead.
+        Nothing is known (None) while a pending run has no prediction, or before a run that is not a pilot has finished.
         """
         if self.unpredicted or (self.predicted and not self.predicted_done):
             return None

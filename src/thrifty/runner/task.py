@@ -64,11 +64,14 @@ class Outcome:
 class OutputNames:
     """The names of the outputs of a campaign, learned from its first run; other names are an error of a run.
 
-    Outputs are kept in the order of the first run: a simulator may build its dictionary in any order.
+    Outputs are kept in the order of the first run that ends: a simulator may build its dictionary in any order. Which
+    run that is depends on chance, so that the run with the lowest index decides in which order they are shown.
 
     Attributes:
         names: In the order in which outputs are kept; empty for plain numbers, None before the first run.
         on_found: Called with the names when they become known, before any run that has them is recorded.
+        order: (Lowest index of a run so far, its names in its own order), None before the first.
+        on_order: Called with `order` when it changes.
 
     Example:
         >>> import numpy as np
@@ -81,24 +84,36 @@ class OutputNames:
 
     names: tuple[str, ...] | None = None
     on_found: Callable[[tuple[str, ...]], None] = lambda names: None
+    order: tuple[int, tuple[str, ...]] | None = None
+    on_order: Callable[[tuple[int, tuple[str, ...]]], None] = lambda order: None
 
     def align(self, outcome: Outcome) -> Outcome:
         """Return the outcome with its numbers in the order of the others; an error where its names are others."""
-        if outcome.x is None or outcome.names == self.names:
+        if outcome.x is None:
             return outcome
         if self.names is None:
             self.names = outcome.names
             if self.names:
                 self.on_found(self.names)
+        if outcome.names == self.names:
+            self._note_order(outcome)
             return outcome
         try:
             if not self.names or not outcome.names:
                 raise ValueError(f"expected {list_names(self.names) if self.names else 'numbers without names'}")
-            return replace(outcome, x=align(outcome.x, outcome.names, self.names), names=self.names)
+            aligned = replace(outcome, x=align(outcome.x, outcome.names, self.names), names=self.names)
+            self._note_order(outcome)
+            return aligned
         except ValueError as error:
             came = list_names(outcome.names) if outcome.names else "numbers without names"
             text = f"[bad-output] the run returned {came}: {error}"
             return replace(outcome, status="error", x=None, error=text, names=())
+
+    def _note_order(self, outcome: Outcome) -> None:
+        """Keep the order of the run with the lowest index."""
+        if outcome.names and (self.order is None or outcome.index < self.order[0]):
+            self.order = (outcome.index, outcome.names)
+            self.on_order(self.order)
 
 
 @dataclass(frozen=True)

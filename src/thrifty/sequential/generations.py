@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
+from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, stages_from_list, stages_to_list
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
 from thrifty.store.validate import Block, reject_malformed
 from thrifty.tables.simulations import Simulations
@@ -62,14 +63,6 @@ def open_generations(
     return MemoryGenerations(simulator, seed, workers), Allowance(n, cost.total(budget), slots)
 
 
-@dataclass(frozen=True)
-class RoundNotes:
-    """What a method in rounds found so far: figures of each round, and posterior draws (n, p) at each observation."""
-
-    judged: tuple[dict[str, float], ...] = ()
-    draws: tuple[Array, ...] = ()
-
-
 def _to_float(value: float | None) -> float:
     return float("nan") if value is None else float(value)
 
@@ -90,11 +83,11 @@ class MemoryGenerations:
     campaign: None = None
     _counts: list[int] = field(default_factory=list, init=False)
 
-    def recall_rounds(self, identity: dict[str, str]) -> RoundNotes:
+    def recall_rounds(self, identity: dict[str, str], asked: Stage) -> RoundNotes:
         """Return that no round was judged before."""
-        return RoundNotes()
+        return RoundNotes((asked,))
 
-    def keep_rounds(self, rounds: RoundNotes) -> None:
+    def keep_rounds(self, judged: tuple[dict[str, float], ...], draws: tuple[Array, ...]) -> None:
         """Keep nothing."""
 
     def peek(self) -> None:
@@ -134,38 +127,37 @@ class CampaignGenerations:
     engine: Engine
     _block: int = field(default=-1, init=False)
 
-    def recall_rounds(self, identity: dict[str, str]) -> RoundNotes:
-        """Return what earlier calls found between rounds; refuse a folder that another method or setting continued."""
+    def recall_rounds(self, identity: dict[str, str], asked: Stage) -> RoundNotes:
+        """Return what earlier calls found between rounds; refuse a folder that another method or setting continued.
+
+        What is asked for is added to what earlier calls asked for, where it goes beyond that.
+        """
+        folder = self.campaign.folder
         with self.campaign.session.writing() as opened:
             stored, settings = opened.settings.rounds, opened.settings
-            foreign = settings.generations is not None and len(opened.store.blocks()) > settings.generations
-            is_before = stored is not None and not stored["judged"]  # round 0 knows nothing of x_o: any may follow it
-            if is_before or (stored is None and not foreign):
-                opened.keep(rounds={"identity": identity, "judged": [], "draws": []})
-                return RoundNotes()
-            before = {} if stored is None else stored["identity"]
-            changed = [
-                f"{key}: {before.get(key)} -> {value}" for key, value in identity.items() if before.get(key) != value
-            ]
-            if stored is None or changed:
-                what = "; ".join(changed) if stored else "another sequential method"
-                raise CampaignError(
-                    f"{self.campaign.folder} was continued with other settings ({what:.300})",
-                    code="other-settings",
-                    why="its draws follow from those settings, and its runs are paid for",
-                    fix="use the settings it was made with, or a new folder",
-                )
-            with reject_malformed(self.campaign.folder, "what was found between rounds"):
-                judged = tuple({key: _to_float(value) for key, value in one.items()} for one in stored["judged"])
-                return RoundNotes(judged, tuple(np.array(one, dtype=np.float64) for one in stored["draws"]))
+            drawn = settings.generations is not None and len(opened.store.blocks()) > settings.generations
+            kept: dict[str, Any] = stored or {"identity": identity, "judged": [], "draws": []}
+            if stored is None and drawn:
+                _refuse_to_continue(folder, "another sequential method")
+            if kept["judged"]:  # before, nothing drawn depends on x_o: any may follow round 0
+                before = kept["identity"]
+                changed = [f"{key}: {before.get(key)} -> {v}" for key, v in identity.items() if before.get(key) != v]
+                if changed:
+                    _refuse_to_continue(folder, "; ".join(changed))
+            with reject_malformed(folder, "what was found between rounds"):
+                stages = stages_from_list(kept.get("stages", [])) if drawn else ()  # older folders have none
+                judged = tuple({key: _to_float(value) for key, value in one.items()} for one in kept["judged"])
+                draws = tuple(np.array(one, dtype=np.float64) for one in kept["draws"])
+            stages = add_stage(stages, asked, folder)
+            opened.keep(rounds=kept | {"identity": identity, "stages": stages_to_list(stages)})
+            return RoundNotes(stages, judged, draws)
 
-    def keep_rounds(self, rounds: RoundNotes) -> None:
+    def keep_rounds(self, judged: tuple[dict[str, float], ...], draws: tuple[Array, ...]) -> None:
         """Keep what was found between rounds, before the next one is drawn: a resumed run need not train again."""
         with self.campaign.session.writing() as opened:
-            identity = (opened.settings.rounds or {}).get("identity", {})
-            judged = [{key: None if np.isnan(v) else v for key, v in one.items()} for one in rounds.judged]
-            draws = [one.tolist() for one in rounds.draws]
-            opened.keep(rounds={"identity": identity, "judged": judged, "draws": draws})
+            figures = [{key: None if np.isnan(v) else v for key, v in one.items()} for one in judged]
+            found = {"judged": figures, "draws": [one.tolist() for one in draws]}
+            opened.keep(rounds=(opened.settings.rounds or {}) | found)
 
     def peek(self) -> Any:
         """Return the proposal of the next committed block, or None where there is none."""
@@ -224,6 +216,15 @@ class CampaignGenerations:
                 fix="use the settings it was made with, or a new folder",
             )
         return proposal if part.recipe == asked else proposal_of(part, opened.prior)
+
+
+def _refuse_to_continue(folder: Any, what: str) -> NoReturn:
+    raise CampaignError(
+        f"{folder} was continued with other settings ({what:.300})",
+        code="other-settings",
+        why="its draws follow from those settings, and its runs are paid for",
+        fix="use the settings it was made with, or a new folder",
+    )
 
 
 def _is_near(old: Any, new: Any) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.spatial import KDTree
 from scipy.special import digamma, gammaln
 
-from thrifty.types import Array, Prior
+from thrifty.types import Array, Prior, find_discrete, levels_of
 
 QUANTILES = np.linspace(0.005, 0.995, 199)  # distances between them do not depend on a few far draws
 NEIGHBOUR = 4  # of the entropy: in 1 to 10 parameters the volume of 1,000 normal draws is right to 15 %
@@ -26,6 +26,7 @@ NEIGHBOUR = 4  # of the entropy: in 1 to 10 parameters the volume of 1,000 norma
 def measure_volume(prior: Prior, draws: Array) -> float:
     """Return the share of the prior's volume that posterior draws (n, p) take, at most 1.
 
+    NaN where a parameter takes whole numbers or categories: draws on a lattice have no distance to a neighbour.
     Distances are taken where the draws have unit covariance, so that no scale or correlation matters.
 
     Example:
@@ -35,6 +36,8 @@ def measure_volume(prior: Prior, draws: Array) -> float:
         >>> bool(volumes[0] > 0.9), bool(0.009 < volumes[1] < 0.012)
         (True, True)
     """
+    if find_discrete(levels_of(prior)).any():
+        return float("nan")
     n, p = draws.shape
     centred = draws - draws.mean(0)
     covariance = np.atleast_2d(np.cov(centred.T)) + np.diag(1e-12 * np.maximum(centred.var(0), 1e-300))
@@ -61,7 +64,7 @@ def measure_move(before: Array, after: Array) -> float:
 
 
 def measure_moves(prior: Prior, before: Sequence[Array], after: Sequence[Array]) -> float:
-    """Return the largest move over several observations, in place or in volume.
+    """Return the largest move over several observations, in place or, of numbers without gaps, in volume.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -73,5 +76,5 @@ def measure_moves(prior: Prior, before: Sequence[Array], after: Sequence[Array])
         True
     """
     pairs = list(zip(before, after, strict=True))
-    shrunk = (abs(np.log(measure_volume(prior, a) / measure_volume(prior, b))) / prior.dim for a, b in pairs)
-    return max(*(measure_move(a, b) for a, b in pairs), *map(float, shrunk))
+    shrunk = [abs(np.log(measure_volume(prior, a) / measure_volume(prior, b))) / prior.dim for a, b in pairs]
+    return float(np.nanmax([measure_move(a, b) for a, b in pairs] + shrunk))

@@ -78,7 +78,7 @@ class CostUnit:
             if isinstance(budget, bool) or not 0 < budget < np.inf:
                 raise ConfigError(f"budget must be a positive number, got {budget}", code="bad-amount")
             return float(budget)
-        read = Budget.read(budget, price=self.price, unit=self.unit)
+        read = self._read(budget)
         if self.kind and read.of != self.kind and not (read.of == "elapsed" and self.kind != "reported"):
             raise ConfigError(
                 f"budget {budget!r} is {_NAMES[read.of]}, but the cost of a run is {_NAMES[self.kind]} here",
@@ -88,18 +88,34 @@ class CostUnit:
             )
         return read.amount / read.per_unit * self.scale * (self.slots if read.of == "elapsed" else 1)
 
+    def _read(self, budget: str) -> Budget:
+        """Read a text; "reported" names the unit of reported costs, whatever else it is called."""
+        if self.kind != "reported" or self.price is not None:
+            return Budget.read(budget, price=self.price, unit=self.unit)
+        try:
+            return Budget.read(budget, unit="reported" if budget.strip().endswith(" reported") else self.unit)
+        except ConfigError as error:
+            if error.code != "bad-price":
+                raise
+            unit = self.unit or "reported"
+            raise ConfigError(
+                f"budget {budget!r} is not in {unit}, the unit in which runs report their cost here",
+                code="bad-price",
+                fix=f'"100 {unit}", or a number',
+            ) from None
+
 
 def cost_kind_of(budget: float | str | None) -> CostKind | None:
-    """Return the kind of time that a text budget names; None where a number or nothing was given.
+    """Return the kind of cost that a text budget names; None where a number or nothing was given.
 
     Example:
-        >>> cost_kind_of("2 cpu-h"), cost_kind_of("40 min"), cost_kind_of(12.0)
-        ('cpu', 'wall', None)
+        >>> cost_kind_of("2 cpu-h"), cost_kind_of("40 min"), cost_kind_of("5 reported"), cost_kind_of(12.0)
+        ('cpu', 'wall', 'reported', None)
     """
     if not isinstance(budget, str):
         return None
     try:
-        of = Budget.read(budget).of
+        of = Budget.read(budget, unit="reported").of
     except ConfigError as error:
         if error.code != "bad-price":
             raise
@@ -109,9 +125,7 @@ def cost_kind_of(budget: float | str | None) -> CostKind | None:
             fix='th.Campaign(folder, simulator, prior, price="0.05 eur/cpu-h"); or "2 cpu-h"; or a number in the unit'
             " that the runs report",
         ) from None
-    if of == "reported":
-        raise ConfigError(f"budget {budget!r} is not a time", code="bad-amount", fix='"2 cpu-h", "40 min" or a number')
-    return "cpu" if of == "cpu" else "wall"
+    return "wall" if of == "elapsed" else of
 
 
 class Spent(NamedTuple):

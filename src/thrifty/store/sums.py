@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.store import Store
+from thrifty.store.validate import BlockState
 from thrifty.types import CHARGED_STATUSES
 
 
@@ -58,6 +60,22 @@ def sum_costs(store: Store, indices: Sequence[int]) -> dict[str, float]:
     marks = ", ".join(str(int(index)) for index in indices)
     found = store.query(f"SELECT total(cpu), total(wall), total(reported) FROM runs WHERE idx IN ({marks})")[0]
     return dict(zip(("cpu", "wall", "reported"), map(float, found), strict=True))
+
+
+def read_states(store: Store) -> dict[int, BlockState]:
+    """Read how far the runs of each block are, by its number."""
+    sql = (
+        "SELECT count(*), min(p.idx), max(p.predicted), count(p.predicted)"
+        " FROM plan p LEFT JOIN runs r ON r.idx = p.idx WHERE r.idx IS NULL AND p.idx >= ? AND p.idx < ?"
+    )
+    found = {}
+    for block in store.blocks():
+        pending, first, limit, known = store.query(sql, block.first, block.first + block.admitted)[0]
+        limit = float(limit) if pending and known == pending else math.nan
+        found[block.id] = BlockState(
+            block.part, block.mode, block.first, block.admitted, int(pending), int(first or 0), limit
+        )
+    return found
 
 
 def has_limits(store: Store) -> bool:

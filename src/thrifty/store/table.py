@@ -16,7 +16,7 @@ import numpy.typing as npt
 from thrifty.runner.task import CostKind, Outcome
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.groups import RunGroup
-from thrifty.store.validate import Block
+from thrifty.store.validate import Block, BlockState
 from thrifty.types import Array
 
 Shape = tuple[int, ...]
@@ -180,6 +180,19 @@ class Table:
         self.part = parts.astype(np.int32 if parts.max() < 2**31 else np.int64)[at]
         self.admitted = offset < np.array([block.admitted for block in blocks])[at]
         return (ids[at] != self.block) | (offset < 0) | (offset >= np.array([block.n for block in blocks])[at])
+
+    def read_states(self, blocks: Sequence[Block]) -> dict[int, BlockState]:
+        """Return how far the runs of each block are, by its number."""
+        found = {}
+        for block in blocks:
+            rows = (self.block == block.id) & self.admitted
+            pending = np.flatnonzero(rows & ~self.done)
+            first = int(self.index[pending[0]]) if len(pending) else 0
+            limit = float(self.predicted[pending].max()) if len(pending) else np.nan  # NaN where one is NaN
+            found[block.id] = BlockState(
+                block.part, block.mode, block.first, int(rows.sum()), len(pending), first, limit
+            )
+        return found
 
     def admit_through(self, last: int, *, blocks: Collection[int]) -> None:
         """Let every row of these blocks up to index `last` count, as `Store.admit_through` commits it."""

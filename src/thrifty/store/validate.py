@@ -53,6 +53,28 @@ class Block:
         return range(self.first, self.first + self.n)
 
 
+@dataclass(frozen=True)
+class BlockState:
+    """How far the runs of a block are.
+
+    Attributes:
+        part, mode: Of the block.
+        start: Its first index.
+        n: Draws that count.
+        pending: How many of them have no run.
+        first: Lowest index without a run.
+        limit: Largest predicted cost of a draw without a run, NaN where one has no prediction.
+    """
+
+    part: int
+    mode: str
+    start: int
+    n: int
+    pending: int
+    first: int
+    limit: float
+
+
 BLOCK_COLUMNS = tuple(column.name for column in fields(Block))
 
 
@@ -133,6 +155,9 @@ _SETTINGS: dict[str, Callable[[Any], bool]] = {
     "simulator": lambda value: isinstance(value, dict),
     "shape": _is_counts,
     "x_names": _is_texts,
+    "x_order": lambda value: (
+        isinstance(value, list) and len(value) == 2 and _is_count(value[0]) and _is_texts(value[1])
+    ),
     "pilots": _is_count,
     "target": lambda value: (
         value is None or (isinstance(value, list) and len(value) == 2 and all(map(_is_count, value)))

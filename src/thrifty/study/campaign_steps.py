@@ -50,7 +50,7 @@ class Runs:
         how: dict[str, Any] = {"workers": self.workers, "time_limit": self.time_limit, "on_timeout": self.on_timeout}
         budget = _write_budget(self.budget, campaign)
         first = self._count_first(campaign.prior.dim)
-        campaign.pilot(first, **how)
+        run_pilot(campaign, first, budget, **how)
         observed = read_observed(campaign.simulations(allow_incomplete=True, max_failed=1), x_o)
         check_pilot_failures(campaign, self.max_failed)
         if budget is not None and self.pilot is None:
@@ -80,6 +80,31 @@ class Runs:
         return max(first, min(paid, most))
 
 
+def run_pilot(campaign: Campaign, n: int, budget: str | None, **how: Any) -> None:
+    """Run n pilots; under a budget the first of them show whether it pays for all.
+
+    Raises:
+        ConfigError: budget-too-small, the pilot would cost more than the budget. Only the first runs were made.
+    """
+    first = FIRST_PILOTS_PER_PARAMETER * campaign.prior.dim
+    if budget is not None and n > first and campaign.session.settings().pilots < n:
+        campaign.pilot(first, **how)
+        with campaign.session.reading() as opened:
+            amount, ended = opened.settings.read_budget(budget), opened.settings.pilots
+            is_known = amount is not None and opened.store.planned() == ended  # later runs have costs of their own
+            spent = opened.spent(amount.of) * amount.per_unit if amount is not None and is_known else 0.0
+        if amount is not None and spent * n / ended > amount.amount:
+            affordable = int(PILOT_BUDGET_SHARE * amount.amount * ended / spent)
+            raise ConfigError(
+                f"pilot = {n:,} runs would take about {amount.words(spent * n / ended)}, by the first {ended}, and the"
+                f" budget is {amount.text}",
+                code="budget-too-small",
+                why="nothing would be left for the runs after the pilot",
+                fix=f"pilot = {max(first, affordable)}, or a larger budget; the {ended} runs are kept",
+            )
+    campaign.pilot(n, **how)
+
+
 def check_pilot_failures(campaign: Campaign, max_failed: float) -> None:
     """Refuse to go on where the pilot shows that more of the prior fails than may: before the rest is paid for.
 
@@ -88,8 +113,8 @@ def check_pilot_failures(campaign: Campaign, max_failed: float) -> None:
     from scipy import stats
 
     pilots = campaign.simulations(allow_incomplete=True, max_failed=1)
-    failed = int((~pilots.ok).sum())
-    if failed and stats.beta.ppf(0.025, failed, len(pilots) - failed + 1) > max_failed:
+    failed, ended = int(pilots.failed.sum()), int((pilots.ok | pilots.failed).sum())
+    if failed and stats.beta.ppf(0.025, failed, ended - failed + 1) > max_failed:
         campaign.simulations(allow_incomplete=True, max_failed=max_failed)  # says how much fails, and where
 
 

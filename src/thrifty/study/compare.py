@@ -18,6 +18,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference.abc import ABCPosterior
+from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
 from thrifty.named import order_observation
@@ -151,6 +152,12 @@ def compare(
         >>> bool(abs(th.compare(fits, [0.2]).probability[0] - 0.74) < 0.1)  # N(0.2; 0, 1.25) against N(0.2; 0, 10)
         True
     """
+    if not isinstance(models, Mapping):
+        raise ConfigError(
+            f"models must have names, got {type(models).__name__}",
+            code="bad-setting",
+            fix='th.compare({"first": posterior, "second": other}, x_o)',
+        )
     if len(models) < 2:
         raise ConfigError(f"{len(models)} model to compare; two at least are needed", code="bad-setting")
     observation = _read_observation(models, x_o)
@@ -212,7 +219,7 @@ def _incomparable(what: str) -> ConfigError:
 def _check_methods(posteriors: Mapping[str, Any]) -> None:
     """Refuse posteriors without an evidence, and ABC beside densities."""
     for name, post in posteriors.items():
-        if not hasattr(post, "log_evidence"):
+        if not has_evidence(post):
             raise ConfigError(
                 f"the posterior of {name!r} ({type(post).__name__}) has no evidence",
                 code="bad-setting",

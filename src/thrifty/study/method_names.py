@@ -17,6 +17,17 @@ _CLASSES = {
     "synthetic": "inference.synthetic_likelihood.SyntheticLikelihood",
     "scoring": "inference.scoring_rule.ScoringRule",
 }
+_STEERING = {  # methods that choose their own runs: passed as objects, since a table of runs is no use to them
+    "smcabc": "th.SMCABC",
+    "smc": "th.SMCABC",
+    "abcsmc": "th.SMCABC",
+    "pmcabc": "th.SMCABC",
+    "rounds": "th.Rounds(th.NLE(prior))",
+    "snpe": "th.Rounds(th.NPE(prior))",
+    "snle": "th.Rounds(th.NLE(prior))",
+    "snre": "th.Rounds(th.NRE(prior))",
+    "tsnpe": "th.Rounds(th.NPE(prior))",
+}
 METHODS = {name: path.rpartition(".")[2] for name, path in _CLASSES.items()}  # name -> public name of the class
 
 
@@ -33,14 +44,22 @@ def find_method(method: Any) -> Any:
     if not isinstance(method, str):
         return method
     if method.lower() not in _CLASSES:
-        near = difflib.get_close_matches(method.lower(), _CLASSES, n=1)
         raise ConfigError(
             f"method = {method!r} is not a method; by name there are {', '.join(_CLASSES)}",
             code="bad-setting",
-            fix=f'method="{near[0]}"' if near else "pass the class itself, method=th.SMCABC",
+            fix=_suggest(method.lower()),
         )
     module, _, name = _CLASSES[method.lower()].rpartition(".")
     return getattr(import_module(f"thrifty.{module}"), name)
+
+
+def _suggest(method: str) -> str:
+    """Say what a name that no method has may stand for."""
+    plain = "".join(letter for letter in method if letter.isalnum())
+    if near := difflib.get_close_matches(plain, _STEERING, n=1, cutoff=0.8):
+        return f"method={_STEERING[near[0]]}, which chooses its own runs and has no name"
+    near = difflib.get_close_matches(method, _CLASSES, n=1)
+    return f'method="{near[0]}"' if near else "pass the class itself, method=th.SMCABC"
 
 
 def make_method(method: Any, prior: Any) -> Any:

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.weighting import MAX_FAILED_MASS
-from thrifty.display import Card, Displayed
+from thrifty.display import Card, Displayed, list_shares
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError, ThriftyWarning, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior
@@ -33,8 +33,8 @@ from thrifty.named import split_names
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array, Posterior
-from thrifty.weights import ess
+from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
+from thrifty.weights import ess, quantile, sum_by_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -201,9 +201,26 @@ class Study(Displayed):
         if self.each:
             numbered = enumerate(self.each, start=1)
             return [(f"{name} at x_o {i}", m, a, b) for i, one in numbered for name, m, a, b in one.summary()]
-        low, middle, high = np.quantile(self.samples, [0.05, 0.5, 0.95], axis=0)
+        discrete = find_discrete(self._levels())
+        low, middle, high = quantile(self.samples, [0.05, 0.5, 0.95], np.zeros(len(self.samples)), discrete=discrete)
         rows = zip(self.names, middle.tolist(), low.tolist(), high.tolist(), strict=True)
         return [(name, m, a, b) for name, m, a, b in rows]
+
+    def _levels(self) -> Levels:
+        """Return what values each parameter takes, as the posterior or the prior of the campaign says it."""
+        known = getattr(self.posterior, "parameter_levels", None)
+        if not known and self.campaign is not None:
+            known = levels_of(self.campaign.prior)
+        return known or (None,) * len(self.names)
+
+    def _list_categories(self) -> dict[str, str]:
+        """Return the probability of each category, in words, of the parameters that are categories."""
+        if self.each:
+            numbered = enumerate(self.each, start=1)
+            return {f"{name} at x_o {i}": text for i, one in numbered for name, text in one._list_categories().items()}
+        columns = zip(self.names, self.samples.T, self._levels(), strict=True)
+        zeros = np.zeros(len(self.samples))
+        return {name: list_shares(sum_by_label(column, level, zeros)) for name, column, level in columns if level}
 
     def _head(self) -> str:
         sims = self.simulations
@@ -231,7 +248,8 @@ class Study(Displayed):
         rows = self.summary()
         width = max(len(name) for name, *_ in rows)
         lines = [self._head(), *self._accepted_line()]
-        lines += [f"  {name:<{width}}  {m:.4g} (90 %: {a:.4g} to {b:.4g})" for name, m, a, b in rows]
+        shares = self._list_categories()
+        lines += [f"  {name:<{width}}  {shares.get(name) or _describe(*values)}" for name, *values in rows]
         return "\n".join(lines + _generation_lines(self.generations, self.stopped))
 
     def __repr__(self) -> str:
@@ -244,13 +262,18 @@ class Study(Displayed):
     def _card(self) -> Card:
         if not self._has_draws():
             return Card(self._head(), notes=["study.samples draws from the posterior; then they are summed up here"])
-        rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary()]
+        shares = self._list_categories()
+        rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary() if name not in shares]
         notes = [line.strip() for line in self._accepted_line()]
         notes += [f"stopped by {self.stopped}"] if self.stopped else []
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
         header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
-        return Card(self._head(), header=header, rows=rows, notes=notes, parts=parts)
+        return Card(self._head(), tuple(shares.items()), header, rows, notes, parts=parts)
+
+
+def _describe(median: float, low: float, high: float) -> str:
+    return f"{median:.4g} (90 %: {low:.4g} to {high:.4g})"
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:

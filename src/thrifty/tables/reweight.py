@@ -21,7 +21,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
         old_prior: The prior that the weights restore; taken from the proposal where it is known.
 
     Raises:
-        DataError: The old prior is not known, or the new one lies outside of it.
+        DataError: No table of runs; the old prior is not known, or the new one lies outside of it.
 
     Example:
         >>> theta = np.random.default_rng(0).uniform(0, 1, (4000, 1))
@@ -32,6 +32,13 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     """
     from thrifty.priors import as_prior
 
+    if not isinstance(simulations, Simulations):
+        several = f" of {len(simulations)}" if isinstance(simulations, list | tuple) else ""
+        raise DataError(
+            f"reweight expects one table of runs (th.Simulations), got {type(simulations).__name__}{several}",
+            code="bad-setting",
+            fix="pass one table at a time; a campaign gives its own by campaign.simulations()",
+        )
     known = getattr(simulations.proposal, "prior", None) if old_prior is None else old_prior
     if known is None:
         raise DataError(

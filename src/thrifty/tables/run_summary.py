@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.display import Card, count_things, format_number
+from thrifty.durations import format_amount
 from thrifty.tables.columns import Columns
 from thrifty.types import Array
 from thrifty.weights import ess, mass_of
@@ -22,12 +23,15 @@ def summarise_runs(runs: Columns) -> Card:
     assert runs.status is not None
     n, ok = len(runs.theta), runs.status == "ok"
     valid = int(ok.sum())
-    effective = ess(runs.log_weights[ok]) if valid else 0.0
-    total = f"{format_number(float(np.nansum(runs.cost)))} {runs.unit}" if np.isfinite(runs.cost).any() else "not known"
+    effective = ess(runs.log_weights[ok]) if np.isfinite(runs.log_weights[ok]).any() else 0.0
+    total = format_amount(float(np.nansum(runs.cost)), runs.unit) if np.isfinite(runs.cost).any() else "not known"
     facts = [("weights", f"{count_things(valid, 'valid run')} count as {effective:,.0f}"), ("cost", total)]
-    if valid < n:
-        share = mass_of(~ok, runs.log_weights)
-        facts.append(("failed", f"{count_things(n - valid, 'run')}, {100 * share:.2g} % of prior mass"))
+    ended = runs.status != "pending"
+    if failed := int((ended & ~ok).sum()):
+        share = mass_of(~ok[ended], runs.log_weights[ended])
+        facts.append(("failed", f"{count_things(failed, 'run')}, {100 * share:.2g} % of prior mass"))
+    if not ended.all():
+        facts.append(("not finished", f"{count_things(int((~ended).sum()), 'run')}, without weight"))
     if runs.m > 1:
         facts.append(("m", f"{runs.m} realisations of each theta"))
     if runs.x.ndim > 2:

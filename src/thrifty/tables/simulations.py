@@ -234,11 +234,12 @@ class Simulations(Displayed, Columns):
     def _card(self) -> Card:
         return summarise_runs(self)
 
-    def plot(self, *, x_o: Any = None) -> Figure:
+    def plot(self, *, x_o: Any = None, most: int = 4) -> Figure:
         """Draw the parameters of the runs, and each statistic and the cost against each parameter.
 
         Args:
             x_o: The observation, drawn as lines.
+            most: Largest number of parameters, and of statistics, that are shown; the figure says what is left out.
 
         Returns:
             A matplotlib figure: a notebook shows it, `figure.savefig("runs.png")` writes it.
@@ -246,7 +247,8 @@ class Simulations(Displayed, Columns):
         from thrifty.plots.run_plots import simulations
 
         event = self.x.shape[2:] if self.m > 1 else self.x.shape[1:]
-        return simulations(self, x_o=None if x_o is None else order_observation(x_o, event, self.x_names))
+        observed = None if x_o is None else order_observation(x_o, event, self.x_names)
+        return simulations(self, x_o=observed, most=most)
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
         return replace(self, **{label: getattr(self, label)[which] for label in PER_RUN})
@@ -262,9 +264,15 @@ class Simulations(Displayed, Columns):
         return self.status == "ok"
 
     @property
+    def failed(self) -> npt.NDArray[np.bool_]:
+        """Which runs ended without finite output (n,); runs that are not finished have not failed."""
+        return ~self.ok & (self.status != "pending")
+
+    @property
     def failed_mass(self) -> float:
-        """Share of prior mass whose runs failed: sum of failed weights over sum of weights."""
-        return mass_of(~self.ok, self.log_weights)
+        """Share of prior mass whose runs failed: sum of failed weights over sum of weights of all runs that ended."""
+        ended = self.status != "pending"
+        return mass_of(self.failed[ended], self.log_weights[ended])
 
     def valid(self) -> Self:
         """Keep only the runs that finished with finite output."""

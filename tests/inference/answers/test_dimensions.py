@@ -109,12 +109,20 @@ def test_marginal_keeps_columns_in_order():
         (lambda p: p.condition(a=0.0, b=0.0, c=0.0), "all parameters are held", "bad-setting"),
         (lambda p: p.marginal("a", "a"), "each once", "bad-name"),
         (lambda p: p.condition(a=np.nan), "expected a number", "bad-setting"),
+        (lambda p: p.condition(a=[1.0, 2.0]), "expected a number", "bad-setting"),
     ],
 )
 def test_wrong_requests(ask, says, code):
     with pytest.raises(th.ThriftyError, match=says) as caught:
         ask(Exact())
     assert caught.value.code == code
+
+
+def test_a_posterior_without_a_density_of_x_refuses_its_evidence():
+    for posterior in (Exact(), Exact().condition(a=1.0), Exact().marginal("a")):
+        with pytest.raises(th.ThriftyError, match=r"has no evidence(?s:.*)th.Corrected") as caught:
+            posterior.log_evidence(X_O)
+        assert caught.value.code == "bad-setting"
 
 
 BOX = th.Uniform([0.0, -1.0], [2.0, 1.0], names=["a", "b"])
@@ -144,6 +152,10 @@ def runs(m, rng):
 def test_every_method_has_conditionals_and_marginals(name, rng, tmp_path):
     m = 12 if name in ("synthetic", "pointwise", "scores") else 1
     post = METHODS[name]().fit(runs(m, rng), seed=0)
+    if hasattr(post, "draw"):
+        shown = str(post.draw(50, X_O, seed=0))
+        assert "\n  a " in shown and "\n  b " in shown and "theta_1" not in shown
+    assert "\n  b " in str(post.condition(a=1.0).draw(50, X_O, seed=0))
     for part, kept in ((post.condition(a=1.0), "b"), (post.marginal("b"), "b")):
         draws = part.sample(200, X_O, seed=1)
         assert draws.shape == (200, 1) and part.names == (kept,)

@@ -28,25 +28,45 @@ def simulate(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.column_stack([counts, *inflated, np.log1p(rng.poisson(2 * rate)), rounded])
 
 
-def log_likelihood(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+def log_likelihoods(theta: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Exact log likelihood (8, n) of each of the eight outputs by itself; they are independent given theta."""
     rate, share = theta.T
-    total = stats.poisson.logpmf(x[:4], rate[:, None] * SCALES).sum(1)
-    for value in x[4:6]:
-        total += np.log(share) + stats.norm.logpdf(value, rate, 0.5) if value != 0 else np.log1p(-share)
+    counts = stats.poisson.logpmf(x[:4, None], rate * SCALES[:, None])
+    inflated = [np.log(share) + stats.norm.logpdf(v, rate, 0.5) if v != 0 else np.log1p(-share) for v in x[4:6]]
     edges = stats.norm.cdf([x[7] + 0.25, x[7] - 0.25], rate[:, None], 0.6)
-    return total + stats.poisson.logpmf(np.round(np.expm1(x[6])), 2 * rate) + np.log(edges @ [1, -1] + 1e-300)
+    log_count = stats.poisson.logpmf(np.round(np.expm1(x[6])), 2 * rate)
+    return np.vstack([counts, *inflated, log_count, np.log(edges @ [1, -1] + 1e-300)])
 
 
-def distance(posterior, seed: int, pairs: int = 60) -> float:
-    """Mean Kullback-Leibler divergence (nats) from the exact posteriors, on a grid, at fresh outputs."""
+def diverge(exact: np.ndarray, found: np.ndarray) -> float:
+    """Kullback-Leibler divergence (nats) of two log likelihoods on the grid."""
+    exact, found = exact - logsumexp(exact), found - logsumexp(found)
+    return float(np.sum(np.exp(exact) * (exact - found)))
+
+
+def make_outputs(seed: int, pairs: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
-    x = simulate(PRIOR.sample(pairs, rng), rng)
-    total = 0.0
-    for one in x:
-        exact, found = log_likelihood(GRID, one), posterior.log_likelihood(GRID, one)
-        exact, found = exact - logsumexp(exact), found - logsumexp(found)
-        total += float(np.sum(np.exp(exact) * (exact - found)))
-    return total / pairs
+    return simulate(PRIOR.sample(pairs, rng), rng)
+
+
+def distances(posterior, seed: int, pairs: int = 60) -> np.ndarray:
+    """Divergence (pairs,) from the exact posterior at fresh outputs."""
+    x = make_outputs(seed, pairs)
+    return np.array([diverge(log_likelihoods(GRID, one).sum(0), posterior.log_likelihood(GRID, one)) for one in x])
+
+
+def loss_of_an_output(seed: int, pairs: int = 60) -> float:
+    """Mean divergence of exact posteriors that know seven of the eight outputs, over all eight and the same outputs.
+
+    What learning may cost: a posterior beyond this bound knows less than an exact one with an output fewer.
+    """
+    parts = [log_likelihoods(GRID, one) for one in make_outputs(seed, pairs)]
+    return float(np.mean([[diverge(each.sum(0), each.sum(0) - lost) for lost in each] for each in parts]))
+
+
+def standard_errors(gain: np.ndarray) -> float:
+    """How many standard errors the mean gain (pairs,) is above zero."""
+    return float(gain.mean() / (gain.std(ddof=1) / np.sqrt(len(gain))))
 
 
 def table(n: int, rng: np.random.Generator) -> th.Simulations:
@@ -54,39 +74,37 @@ def table(n: int, rng: np.random.Generator) -> th.Simulations:
     return th.Simulations.from_arrays(theta=theta, x=simulate(theta, rng))
 
 
-# of a normal posterior that is off by half a sd, and by a whole one: d^2 / 2
-HALF_SD_NATS, WHOLE_SD_NATS = 0.125, 0.5
-
-
 def test_nle_of_counts_and_ties(seed, rng, monkeypatch):
-    sims = table(1500, rng)
+    sims, bound = table(1500, rng), loss_of_an_output(seed)
     posterior = th.NLE(PRIOR).fit(sims, seed=seed)
-    assert posterior.curve.stopped == "patience" and distance(posterior, seed) < HALF_SD_NATS
+    assert posterior.curve.stopped == "patience" and distances(posterior, seed).mean() < bound
     monkeypatch.setattr(standardise.Cells, "of", lambda x, log_weights: None)  # the mutant: outputs as they are
-    assert distance(th.NLE(PRIOR).fit(sims, seed=seed), seed) > HALF_SD_NATS
+    assert distances(th.NLE(PRIOR).fit(sims, seed=seed), seed).mean() > bound
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "told"),
     [
-        pytest.param(th.NSF(transforms=1, hidden=(32, 32)), False, id="NSF", marks=pytest.mark.slow),
-        pytest.param(th.MAF(), True, id="MAF", marks=pytest.mark.slow),
+        pytest.param(th.NSF(transforms=1, hidden=(32, 32)), False, id="NSF"),
+        pytest.param(th.MAF(), True, id="MAF"),
         pytest.param(th.MixtureDensity(4), True, id="MixtureDensity"),
     ],
 )
 def test_other_networks_see_cells(network, told, seed, rng, monkeypatch):
-    """Cells help each of them; affine flows and few normals are still less exact than the default, and say so."""
+    """Cells help each of them; the note that the default fits better is true. Differences at the same 300 outputs."""
     sims = table(1500, rng)
     posterior = th.NLE(PRIOR, network=network).fit(sims, seed=seed)
-    found = distance(posterior, seed)
+    found = distances(posterior, seed, pairs=300)
     assert any("8 outputs have ties" in note for note in posterior.notes) is told
+    assert not told or standard_errors(found - distances(th.NLE(PRIOR).fit(sims, seed=seed), seed, pairs=300)) > 3
     monkeypatch.setattr(standardise.Cells, "of", lambda x, log_weights: None)  # the mutant: outputs as they are
-    assert found < WHOLE_SD_NATS and found < 0.8 * distance(th.NLE(PRIOR, network=network).fit(sims, seed=seed), seed)
+    assert standard_errors(distances(th.NLE(PRIOR, network=network).fit(sims, seed=seed), seed, pairs=300) - found) > 3
 
 
 def test_nre_of_counts_and_ties(seed, rng):
     """It has no density over x that could grow."""
-    assert distance(th.NRE(PRIOR).fit(table(3000, rng), seed=seed), seed) < WHOLE_SD_NATS / 2
+    assert distances(th.NRE(PRIOR).fit(table(3000, rng), seed=seed), seed).mean() < loss_of_an_output(seed)
 
 
 def test_a_likelihood_of_a_count_is_a_probability(seed, rng):

@@ -135,6 +135,9 @@ def test_series_are_standardised_by_their_points_alone(rng):
     there = x[..., 1] == 1
     assert abs(seen[..., 0][there].mean()) < 0.1 and abs(seen[..., 0][there].std() - 1) < 0.1
     np.testing.assert_array_equal(seen[..., 1], x[..., 1])
+    with pytest.raises(th.ThriftyError, match="1 for points and 0 behind the end") as caught:
+        posterior.sample(5, np.full((10, 2), 100.0), seed=0)  # an observation that was not padded
+    assert caught.value.code == "bad-observation"
     assert posterior.sample(5, th.SequenceEmbedding.pad([100.0, 101.0, 99.5, 100.2, 99.0], 10), seed=0).shape == (5, 1)
 
 

@@ -63,17 +63,23 @@ def test_weighted_posterior(weights, rng):
         assert 0.85 < np.mean(spreads) < 1.15
 
 
+def test_a_score_warns_and_a_field_does_not(rng, recwarn):
+    factory = pytest.importorskip("sbi.neural_nets")
+    runs, short = lg.simulations(200, rng), th.Training(max_epochs=1)
+    th.FMPE(lg.PRIOR, network=factory.posterior_flow_nn(), training=short).fit(runs, seed=0)
+    assert not [w for w in recwarn if issubclass(w.category, th.ThriftyWarning)]
+    with pytest.warns(th.ThriftyWarning, match="score estimator is learned less exactly"):
+        th.FMPE(lg.PRIOR, network=factory.posterior_score_nn(), training=short).fit(runs, seed=0)
+
+
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*score estimator:thrifty.ThriftyWarning")
 @pytest.mark.parametrize("build", ["posterior_flow_nn", "posterior_score_nn"])
 def test_fields_of_sbi(build, rng, tmp_path):
     factory = pytest.importorskip("sbi.neural_nets")
     network = getattr(factory, build)()
     runs = lg.simulations(2000, rng)
-    slow = th.Training(
-        learning_rate=5e-4, batch=100, patience=40
-    )  # the loss of a score varies much from batch to batch
-    training = slow if build == "posterior_score_nn" else th.Training(patience=30)
-    posterior = th.FMPE(lg.PRIOR, network=network, training=training).fit(runs, seed=0)
+    posterior = th.FMPE(lg.PRIOR, network=network, training=th.Training(patience=30)).fit(runs, seed=0)
     draws = posterior.sample(1000, [1.0], seed=1)
     grid = np.linspace(-4, 5, 400)[:, None]
     density = np.exp(posterior.log_prob(grid, [1.0]))
@@ -81,8 +87,9 @@ def test_fields_of_sbi(build, rng, tmp_path):
     mean = density @ grid[:, 0] / density.sum()
     sd = np.sqrt(density @ (grid[:, 0] - mean) ** 2 / density.sum())
     assert abs(draws.mean() - mean) < 5 * sd / np.sqrt(1000) and abs(draws.std() / sd - 1) < 5 / np.sqrt(2000)
-    if build == "posterior_flow_nn":  # the accuracy of a score depends on sbi's schedule of noise
-        assert abs(draws.mean() - 0.5) < 0.3 and 0.7 < draws.std() / lg.POSTERIOR_SD < 1.3
+    # a score is up to 0.5 sd off with these runs (`benchmarks/known_answers.py`); weights forgotten: 0.7 sd
+    most = 0.25 if build == "posterior_flow_nn" else 0.6
+    assert abs(draws.mean() - 0.5) < most * lg.POSTERIOR_SD and 0.75 < draws.std() / lg.POSTERIOR_SD < 1.25
     posterior.save(tmp_path / "p")
     again = th.load_posterior(tmp_path / "p", network=network)
     np.testing.assert_allclose(again.log_prob(grid, [1.0]), posterior.log_prob(grid, [1.0]), rtol=1e-5, atol=1e-5)

@@ -49,6 +49,8 @@ def test_the_sampler_follows_the_number_of_parameters(rng):
         posterior = th.NLE(prior, network=th.MixtureDensity(1, (8,)), training=RUN).fit(table, seed=1)
         assert posterior.draw(50, np.zeros(p), seed=1).sampler == expected
         assert posterior.draw(50, np.zeros(p), seed=1, sampler="emcee").sampler == "emcee"
+        with pytest.raises(th.ThriftyError, match="sampler must be"):
+            posterior.draw(50, np.zeros(p), seed=1, sampler="hmc")
 
 
 @pytest.mark.slow

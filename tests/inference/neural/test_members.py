@@ -13,7 +13,7 @@ import thrifty as th
 from thrifty.inference.neural.modules.members import MembersNet
 from thrifty.inference.neural.networks import make_generator
 from thrifty.inference.neural.recipes import AutoregressiveMixture
-from thrifty.inference.neural.training_settings import assign_folds, mark_held_out
+from thrifty.inference.neural.training_settings import TrainingCurve, assign_folds, mark_held_out
 
 sys.path.insert(0, str(Path(__file__).parent))
 from linear_gaussian import POSTERIOR_SD, PRIOR, simulations
@@ -50,6 +50,29 @@ def test_the_density_is_the_mean_of_members_and_of_its_draws(affine):
     assert float(near) == pytest.approx(float(value[0]) * 0.25, abs=0.3 * float(value[0]) * 0.25 + 0.01)
     for a, b in ((draws.mean(0), other.mean(0)), (draws.std(0), other.std(0))):
         assert float((a - b).abs().max()) < 5 * float(draws.std()) * np.sqrt(2 / 20_000) * 2
+
+
+@pytest.mark.parametrize("affine", [True, False])
+def test_kept_members_are_as_before(affine, seed):
+    torch.manual_seed(seed)
+    net = MembersNet(AutoregressiveMixture(members=3, hidden=(8,), affine=affine), 2, 1)
+    y, c = torch.randn(20, 2), torch.randn(20, 1)
+    before = net.log_prob_members(y, c).detach()
+    net.keep((0, 2))
+    assert torch.allclose(net.log_prob_members(y, c), before[[0, 2]], atol=1e-6)
+    assert torch.allclose(net.log_prob(y, c), torch.logsumexp(before[[0, 2]], 0) - np.log(2), atol=1e-6)
+    assert net.sample(c, make_generator(0)).shape == (20, 2)
+
+
+def test_a_member_that_did_not_learn_is_dropped(seed, rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(TrainingCurve, "choose_members", lambda self: (0, 2))
+    method = th.NLE(PRIOR, network=SMALL, training=th.Training(cycle=5))
+    posterior = method.fit(simulations(300, rng), seed=seed)
+    assert posterior.trained.network.members == 2 and len(posterior.curve.members) == 3
+    posterior.save(tmp_path / "p")
+    again = th.load_posterior(tmp_path / "p")
+    assert np.array_equal(numbers(again), numbers(posterior)) and again.curve == posterior.curve
+    assert again.log_likelihood([[0.2]], [0.3]) == posterior.log_likelihood([[0.2]], [0.3])
 
 
 def test_each_place_sees_only_those_before(seed):

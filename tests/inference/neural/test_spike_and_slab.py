@@ -124,6 +124,11 @@ def test_bad_settings(bad):
         th.SpikeAndSlab(**bad)
 
 
+def test_noise_is_an_error_model():
+    with pytest.raises(th.ThriftyError, match="noise must be an error model of x, got True"):
+        th.NPE(PRIOR, noise=True)
+
+
 @pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")
 def test_robust_distances_of_abc(rng):
     """One of five statistics is wrong: the sum of absolute differences lets the other four decide."""

@@ -9,9 +9,10 @@ import pytest
 from scipy import stats
 
 import thrifty as th
-from thrifty.inference.sampling import nuts
-from thrifty.inference.sampling.mcmc import MAX_DIVERGENT_SHARE, sample_posterior
+from thrifty.inference.sampling import mcmc, nuts
+from thrifty.inference.sampling.mcmc import MAX_DIVERGENT_SHARE, MAX_STUCK_SHARE, sample_posterior
 from thrifty.inference.sampling.nuts import NutsWalkers
+from thrifty.inference.sampling.peaks import Peaks, _describe
 from thrifty.inference.transforms import BoxTransform
 
 
@@ -119,6 +120,31 @@ def test_a_funnel(rng):
     assert abs(np.corrcoef(widths, chains.samples[:, 0])[0, 1]) < 5 / np.sqrt(len(thin))
 
 
+def test_a_funnel_whose_neck_is_not_entered_is_reported(rng):
+    """Twenty parameters: hardly a trajectory diverges, but many walkers wait in front of the neck."""
+    chains = draw(funnel(1.75, 20), th.Normal(np.zeros(20), np.full(20, 30.0)), 1000, rng, quiet=True, max_steps=20)
+    effective = min(chains.ess[0], 1000)
+    assert chains.samples[:, 0].mean() > 5 * 1.75 / np.sqrt(effective)  # the draws are wrong, and
+    assert chains.stuck > MAX_STUCK_SHARE and chains.poor
+    with pytest.warns(th.ThriftyWarning, match=r"\d+% hardly moved: a part of the posterior is too narrow"):
+        mcmc._warn_poor(chains, 20, 400)
+    healthy = draw(funnel(0.5, 8), th.Normal(np.zeros(8), np.full(8, 30.0)), 500, rng)
+    assert healthy.stuck < MAX_STUCK_SHARE and not healthy.poor
+
+
+@pytest.mark.slow
+def test_the_step_adapts_until_the_neck_is_entered(rng):
+    """Width varies a hundredfold over the posterior: right, or reported."""
+    wrong = []
+    for sd, p in ((1.5, 10), (1.5, 20), (2.0, 20)):
+        chains = draw(funnel(sd, p), th.Normal(np.zeros(p), np.full(p, 30.0)), 2000, rng, quiet=True)
+        thin = chains.samples[:: int(np.ceil(2000 / min(chains.ess[0], 2000))), 0]
+        off = abs(thin.mean()) / sd, abs(thin.std() / sd - 1)
+        print(f"funnel of {p} parameters, sd {sd}: mean off by {off[0]:.3f} sd, sd by {off[1]:.3f}; poor {chains.poor}")
+        wrong.append(max(off) > 0.15 and not chains.poor)
+    assert not any(wrong)
+
+
 def test_a_funnel_that_no_common_step_fits_is_reported(rng):
     """Neal's funnel from exact draws: the neck is a thousand times narrower than the mouth; trajectories diverge."""
     v = 3 * rng.standard_normal((400, 1))
@@ -129,19 +155,68 @@ def test_a_funnel_that_no_common_step_fits_is_reported(rng):
     assert not healthy.poor and replace(healthy, divergent=2 * MAX_DIVERGENT_SHARE).poor
 
 
-def test_peaks_keep_their_masses(rng):
-    """One to three, five parameters: the start decides, and the effective size says how far."""
-    low, high = np.full(5, 0.3), np.full(5, 0.7)
+def two_peaks(p: int, widths: tuple[float, float], odds: float):
+    """Normal peaks of different widths at 0.3 and 0.7 of each parameter, the second with `odds` times the mass."""
+    places, widths_ = np.array([0.3, 0.7])[:, None, None], np.array(widths)[:, None, None]
+    mass = np.log([1.0, odds])[:, None] - p * np.log(widths)[:, None]
 
     def gradient(theta):
-        each = [-0.5 * np.square((theta - c) / 0.08).sum(1) for c in (low, high)]
-        share = 1 / (1 + np.exp(each[0] - each[1] - np.log(3)))
-        return np.logaddexp(each[0], np.log(3) + each[1]), (low - theta + share[:, None] * (high - low)) / 0.08**2
+        each = mass - 0.5 * np.square((theta - places) / widths_).sum(-1)
+        total = np.logaddexp(*each)
+        slopes = np.exp(each - total)[:, :, None] * (places - theta) / widths_**2
+        return total, slopes.sum(0)
 
-    chains = draw(gradient, th.Uniform(np.zeros(5), np.ones(5)), 1000, rng, quiet=True, max_steps=20)
-    share = (chains.samples.mean(1) > 0.5).mean()
-    assert abs(share - 0.75) < 5 * np.sqrt(0.75 * 0.25 / min(chains.ess.min(), 1000))
-    assert chains.ess.min() < 2000  # not the tens of thousands that each peak for itself would count
+    return gradient
+
+
+def find_share(chains) -> tuple[float, float]:
+    """The share of draws on the second of two peaks, and how far that is from 3/4 in standard errors."""
+    share = float((chains.samples.mean(1) > 0.5).mean())
+    return share, abs(share - 0.75) / np.sqrt(0.75 * 0.25 / min(chains.ess.min(), len(chains.samples)))
+
+
+@pytest.mark.parametrize(("p", "narrow"), [(5, 0.02), (15, 0.03)])
+def test_walkers_jump_between_peaks(p, narrow, rng, monkeypatch):
+    """One to three: jumps make the draws effective; without the volumes the masses of unlike peaks are wrong."""
+    gradient = two_peaks(p, (narrow, 0.03), 3.0)
+    prior = th.Uniform(np.zeros(p), np.ones(p))
+    chains = draw(gradient, prior, 2000, rng)
+    assert not chains.poor and chains.ess.min() > 1000 and chains.steps < 100
+    assert find_share(chains)[1] < 5
+    if p == 5:
+        monkeypatch.setattr(Peaks, "log_volumes", property(lambda peaks: np.zeros(len(peaks.means))))
+        assert find_share(draw(gradient, prior, 2000, rng, quiet=True, max_steps=60))[1] > 5
+
+
+def test_jumps_correct_the_masses_of_the_start(rng, monkeypatch):
+    """Nine of ten walkers start on the peak that has a quarter of the mass; without jumps they stay."""
+    gradient = two_peaks(6, (0.02, 0.03), 3.0)
+    small = np.arange(400) < 360
+    start = np.where(small[:, None], 0.3, 0.7) + np.where(small, 0.02, 0.03)[:, None] * rng.standard_normal((400, 6))
+    shares = {}
+    for jumps in (True, False):
+        monkeypatch.setattr(nuts, "PEAK_STEPS", (10,) if jumps else (100,))
+        walkers = NutsWalkers(gradient, start, rng)
+        walkers.advance(11)
+        assert (walkers._peaks is not None) == jumps
+        walkers.reset()
+        walkers.advance(20)
+        shares[jumps] = (walkers.chain[5:].mean(2) > 0.5).mean()
+    assert abs(shares[True] - 0.75) < 5 * np.sqrt(0.75 * 0.25 / 400) and shares[False] < 0.15
+
+
+def test_peaks_that_are_none_cost_acceptance_only(rng):
+    """A normal cut into two halves, and jumps between them: its mean and covariance stay."""
+    z = rng.standard_normal((400, 5))
+    halves = [z[z[:, 0] < 0], z[z[:, 0] >= 0]]
+    walkers = NutsWalkers(lambda z: (-0.5 * (z**2).sum(1), -z), z, rng)
+    walkers._peaks = _describe(halves, z.std(0))
+    walkers.advance(20)
+    walkers.reset()
+    walkers.advance(20)
+    flat = walkers.chain.reshape(-1, 5)
+    assert np.abs(flat.mean(0)).max() < 5 / np.sqrt(len(flat) / 4)
+    assert np.abs(np.cov(flat.T) - np.eye(5)).max() < 5 * np.sqrt(2 / (len(flat) / 4))
 
 
 def test_a_wrong_gradient_costs_acceptance_only(rng):

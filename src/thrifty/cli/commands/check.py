@@ -1,10 +1,11 @@
-"""`thrifty check`: test the simulator with three runs, each done twice, in a worker process; no folder is made."""
+"""`thrifty check`: test the simulator with three runs, each done twice, and a few more; no folder is made."""
 
 from __future__ import annotations
 
 import math
 import re
 import shutil
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,11 +14,15 @@ import typer
 
 from thrifty.cli.commands import Config, Json, Quiet
 from thrifty.cli.output import Screen
+from thrifty.display import count_things
 from thrifty.errors import SimulatorError
 
 if TYPE_CHECKING:
     from thrifty.cli.config_tables import Settings
 
+MOST_DRAWS = 40  # of the prior: enough to see whether cost varies
+MORE_SECONDS = 1.0  # for the draws after the first three
+MAX_LISTED_NAMES = 8  # of outputs
 ROW_BYTES = 400  # of a run in the store, besides its outputs
 TOO_SHORT = (
     ': too short to time well; measure = "reported" under [cost], with a cost that the simulator counts, is stable'
@@ -34,7 +39,7 @@ def check(
     """Test the simulator before anything is spent.
 
     Checks the configuration and the prior, then does three runs, each twice: outputs, seeds, timing noise, threads,
-    disk space. Makes no folder.
+    disk space. Where runs are short, a few more show how much cost varies. Makes no folder.
     """
     from thrifty.cli.config import NAME, read_config
     from thrifty.cli.simulator_loading import load_simulator
@@ -50,7 +55,7 @@ def check(
     size = len(pack(simulator))
     title = settings.simulator.python or " ".join(settings.simulator.command)
     screen.step("simulator", f"{title} can be sent to workers ({size / 1000:,.0f} kB)")
-    findings = Findings.of(_run_twice(settings, simulator, limit=limit))
+    findings = Findings.of(*_do_runs(settings, simulator, limit=limit))
     for line in [*findings.lines(settings), _disk_line(settings, findings.outputs)]:
         screen.data(line)
     screen.result(findings.as_dict())
@@ -59,30 +64,39 @@ def check(
     return 0
 
 
-def _run_twice(settings: Settings, simulator: Any, *, limit: float) -> list[tuple[Any, Any]]:
-    """Run three prior draws twice with the same seed, one after the other in one worker."""
+def _do_runs(settings: Settings, simulator: Any, *, limit: float) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Run three prior draws twice with the same seed, then others while they are short, one after the other."""
     import numpy as np
 
     from thrifty.runner.engines.processes import Processes
     from thrifty.runner.task import Job, Task
 
     seed = settings.plan.seed
-    thetas = np.asarray(settings.prior.sample(3, np.random.default_rng(seed)), dtype=np.float64)
+    thetas = np.asarray(settings.prior.sample(MOST_DRAWS, np.random.default_rng(seed)), dtype=np.float64)
     engine = Processes(1)
     engine.start(Job(simulator, seed, settings.simulator.realisations, warm_up=True, names=settings.prior.names))
     try:
         outcomes = [_run_one(engine, Task(i % 3, thetas[i % 3], limit=limit)) for i in range(6)]
+        more, until = [], time.monotonic() + MORE_SECONDS
+        for i in range(3, MOST_DRAWS):
+            if time.monotonic() > until:
+                break
+            more += _submit(engine, Task(i, thetas[i], limit=MORE_SECONDS)).outcomes  # a failure is the pilot's matter
     finally:
         engine.stop()
-    return list(zip(outcomes[:3], outcomes[3:], strict=True))
+    return list(zip(outcomes[:3], outcomes[3:], strict=True)), more
+
+
+def _submit(engine: Any, task: Any) -> Any:
+    engine.submit([task])
+    while not (reports := engine.wait(1.0)):
+        pass
+    return reports[0]
 
 
 def _run_one(engine: Any, task: Any) -> Any:
     """Do one run; anything but numbers is an error that names the parameters."""
-    engine.submit([task])
-    while not (reports := engine.wait(1.0)):
-        pass
-    report, theta = reports[0], ", ".join(f"{v:.4g}" for v in task.theta)
+    report, theta = _submit(engine, task), ", ".join(f"{v:.4g}" for v in task.theta)
     if report.cause == "timeout":
         what, fix = f"theta = [{theta}] was still running after {task.limit:g} s", "thrifty check --limit 3600"
         raise SimulatorError(what, code="simulator-failed", fix=fix)
@@ -101,9 +115,10 @@ def _run_one(engine: Any, task: Any) -> Any:
 
 @dataclass(frozen=True)
 class Findings:
-    """What six runs show about a simulator."""
+    """What six runs show about a simulator, and how costs vary over a few more."""
 
     outputs: tuple[int, ...]
+    names: tuple[str, ...]
     deterministic: bool
     wall: tuple[float, ...]
     cpu: tuple[float, ...]
@@ -112,10 +127,11 @@ class Findings:
     threads: float  # CPU seconds per wall second
     memory: int
     same_output: bool
+    costs: dict[str, tuple[float, ...]]  # of all draws that ended well, by kind
 
     @classmethod
-    def of(cls, pairs: list[tuple[Any, Any]]) -> Findings:
-        """Compare the two runs of each draw, and the three draws."""
+    def of(cls, pairs: list[tuple[Any, Any]], more: list[Any]) -> Findings:
+        """Compare the two runs of each draw, and the three draws; other runs show costs only."""
         from thrifty.runner.run_one import is_same_outcome
 
         shapes = {first.x.shape for first, _ in pairs}
@@ -123,9 +139,11 @@ class Findings:
             what = f"runs returned {' and '.join(map(str, sorted(shapes)))} values: all must have one shape"
             raise SimulatorError(what, code="bad-output", fix="pad, or return summaries")
         first, again = zip(*pairs, strict=True)
+        good = [*again, *(run for run in more if run.status == "ok")]
         times = [sorted(max(run.cpu, 1e-6) for run in pair) for pair in pairs]
         return cls(
             outputs=first[0].x.shape,
+            names=tuple(first[0].names or ()),
             deterministic=all(is_same_outcome(a, b) for a, b in pairs),
             wall=tuple(run.wall for run in again),
             cpu=tuple(run.cpu for run in again),
@@ -134,17 +152,17 @@ class Findings:
             threads=max(run.cpu / max(run.wall, 1e-6) for run in again),
             memory=max(run.memory for run in again),
             same_output=all(run.x.tobytes() == first[0].x.tobytes() for run in first),
+            costs={kind: tuple(getattr(run, kind) for run in good) for kind in ("cpu", "wall", "reported")},
         )
 
     def lines(self, settings: Settings) -> list[str]:
         """Format each finding as a line; one that needs action begins with "warning"."""
-        from thrifty.runner.progress import format_amount
+        from thrifty.durations import format_amount
 
         reported = settings.cost.measure == "reported"
         walls = ", ".join(format_amount(value, "s") for value in self.wall)
-        costs = ", ".join(f"{value:,.4g}" for value in self.reported)
         found = [
-            (True, f"outputs   {' x '.join(map(str, self.outputs))} numbers"),
+            (True, f"outputs   {self._describe_outputs()}"),
             (True, f"runs      {walls} of wall time; {self.memory / 2**20:,.0f} MB"),
             (self.deterministic, "seed      same seed, same output"),
             (
@@ -152,7 +170,7 @@ class Findings:
                 "warning   [ignores-seed] the same seed gave two different outputs: use the rng passed in;"
                 " until then a continued campaign is not bit-identical",
             ),
-            (reported, f"cost      {costs} {settings.cost.unit}, reported"),
+            (True, f"cost      {self._describe_costs(settings)}"),
             (not reported, f"timing    the same run twice differs {self.noise:.2f}x{self._timing_note()}"),
             (
                 self.threads > 1.5 and max(self.wall) > 0.05,
@@ -170,6 +188,23 @@ class Findings:
             ),
         ]
         return [line for applies, line in found if applies]
+
+    def _describe_outputs(self) -> str:
+        if len(self.outputs) > 1:
+            return f"{' x '.join(map(str, self.outputs))} numbers"
+        listed = ", ".join(self.names[:MAX_LISTED_NAMES]) + (", …" if len(self.names) > MAX_LISTED_NAMES else "")
+        return count_things(math.prod(self.outputs), "number") + (f": {listed}" if listed else "")
+
+    def _describe_costs(self, settings: Settings) -> str:
+        """Give the range of the costs over the draws: three of them may all be cheap."""
+        from thrifty.durations import format_amount
+
+        kind, unit = settings.cost.measure, settings.cost.unit or "reported"
+        costs = [value for value in self.costs[kind] if math.isfinite(value)]
+        low, high = (format_amount(end, unit if kind == "reported" else "s") for end in (min(costs), max(costs)))
+        varies = f", {max(costs) / min(costs):,.0f}x" if min(costs) > 0 else ""
+        size = count_things(len(costs), "draw")
+        return f"{low} to {high} over {size} of the prior{varies}" if low != high else f"{low} in {size} of the prior"
 
     def _timing_note(self) -> str:
         if self.noise > 2 and max(self.cpu) > 0.005:

@@ -121,7 +121,7 @@ def _make_debugger(simulator: Any) -> Any:
 
 
 def _compare(screen: Screen, recorded: Any, again: Any) -> bool | None:
-    from thrifty.runner.progress import format_amount
+    from thrifty.durations import format_amount
     from thrifty.runner.run_one import is_same_outcome
 
     times = f"{format_amount(again.cpu, 's')} CPU, {format_amount(again.wall, 's')} wall"

@@ -102,7 +102,8 @@ def _commit(session: Session, *, add_penalty: bool) -> None:
     until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
     if plan.budget and settings.plan.n is not None:
         until = f"{plan.n:,} runs, or fewer if the budget of {plan.budget} is used before"
-    session.screen.step("plan", f"{until}, {chosen}; self-test p = {plan.p_value:.2g}")
+    before = "" if plan.added else " (nothing added: committed before)"
+    session.screen.step("plan", f"{until}{before}, {chosen}; self-test p = {plan.p_value:.2g}")
 
 
 def _check_same_penalty(session: Session) -> None:

@@ -177,7 +177,8 @@ class Corrected(Divisible):
         pool = found.weighted
         chosen = resample_indices(pool.log_weights, n, rng=np.random.default_rng([seed, 1]))
         effective = np.full(self.prior.dim, min(float(n), found.ess))
-        return Sampled(pool.theta[chosen], 1.0, found.ess / len(pool), effective, np.ones(self.prior.dim))
+        share, rhat = found.ess / len(pool), np.ones(self.prior.dim)
+        return Sampled(pool.theta[chosen], 1.0, share, effective, rhat, names=self.parameter_names)
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) from the corrected posterior at x_o."""

@@ -9,7 +9,7 @@ Where a posterior's own density is a kernel estimate (ABC), so is that of its co
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference import archive
-from thrifty.inference.answers.evidence import integrate_likelihood
+from thrifty.inference.answers.evidence import LogEvidence, integrate_likelihood
 from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
 from thrifty.inference.archive import Arrays, Recipe
@@ -72,6 +72,19 @@ class Divisible:
         check_draws(n, seed)
         return measure_sensitivity(self, x_o, n, seed)
 
+    def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
+        """Refuse: this posterior has no density of x. Methods that have one answer (`th.NLE`, `th.ABC`, ...).
+
+        Raises:
+            ConfigError: bad-setting.
+        """
+        raise ConfigError(
+            f"{type(self).__name__} has no evidence",
+            code="bad-setting",
+            why="it knows the posterior, but not how likely the data are",
+            fix="th.Corrected(posterior, th.NLE(prior).fit(simulations)), or th.NLE, th.ABC in its place",
+        )
+
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
         """Ends (p,) of the parameters' support."""
@@ -90,6 +103,12 @@ class Divisible:
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return theta (k, p) -> log density (k,) at x_o up to a constant; what all calls share is done once."""
         return lambda theta: self.log_prob(theta, x_o)  # type: ignore[attr-defined]
+
+
+def has_evidence(posterior: Any) -> bool:
+    """Tell whether a posterior can say how likely the data are."""
+    refusal = Divisible.log_evidence
+    return getattr(type(posterior), "log_evidence", refusal) is not refusal
 
 
 def find_columns(names: Sequence[str], known: tuple[str, ...]) -> list[int]:
@@ -113,7 +132,7 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     """Read the value at which a parameter is held; a category also by its label."""
     if level and isinstance(value, str) and value in level:
         return float(level.index(value))
-    number = float("nan") if isinstance(value, str) else float(value)
+    number = float("nan") if isinstance(value, str) or np.ndim(value) else float(value)
     if np.isnan(number) or (level is not None and number != round(number)):
         allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
         raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")
@@ -207,9 +226,10 @@ class ConditionalPosterior(Divisible):
         check_draws(n, seed)
         start = self._start(x_o, seed)
         density = self.bind_density(x_o)
-        return sample_posterior(
+        chains = sample_posterior(
             lambda theta: density(theta) - start.log_prob(theta), start, n, rng=np.random.default_rng(seed)
         )
+        return replace(chains, names=self.names)
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) of the free parameters at x_o."""

@@ -116,6 +116,7 @@ class States:
             local_ess=1.0,
             ess=size,
             rhat=np.full(self.prior.dim, rhat),
+            names=tuple(self.prior.names),
             steps=max((chain.steps for _, chain in chains), default=0),
             best=best,
         )

@@ -62,7 +62,7 @@ class DirectPosterior(NeuralPosterior):
     def _draw_at(self, n: int, condition: npt.NDArray[np.float32], seed: int) -> Sampled:
         if self.weighting is None:
             theta, acceptance = self._draw_inside(n, condition, seed)
-            return Sampled.independent(theta, acceptance)
+            return Sampled.independent(theta, acceptance, self.parameter_names)
         pool, acceptance = self._draw_inside(FIRST_DRAWS, condition, seed)
         log_weights = self.weighting.log_weight(pool)
         wanted = int(n * _candidates_per_draw(log_weights))
@@ -78,7 +78,8 @@ class DirectPosterior(NeuralPosterior):
             )
         chosen = resample_indices(log_weights, n, rng=np.random.default_rng([seed, 1]))
         effective = np.full(self.prior.dim, min(float(n), local * len(pool)))
-        return Sampled(pool[chosen], acceptance, local, effective, np.ones(self.prior.dim))
+        rhat = np.ones(self.prior.dim)
+        return Sampled(pool[chosen], acceptance, local, effective, rhat, names=self.parameter_names)
 
     def sample_batched(self, n: int, x: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (m, n, p): n at each of m observations x (m, *event), all in a few calls of the network."""
@@ -172,6 +173,7 @@ class DirectPosterior(NeuralPosterior):
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> npt.NDArray[np.float32]:
         event, names = self.trained.frame.event, self.x_names
         x = read_observations(x_o, event, names) if self.sets else read_observation(x_o, event, names)[None]
+        self._check_series(x)
         if check:
             warn_if_far(self.trained.reach, x)
         return self._encode(x[None] if self.sets else x)

@@ -10,12 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, warn
 from thrifty.inference.neural.npe import NPE
 from thrifty.inference.neural.recipes import FlowMatching
 
 if TYPE_CHECKING:
     import torch
+
+    from thrifty.inference.neural.direct_posterior import DirectPosterior
+    from thrifty.tables.simulations import Simulations
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,21 @@ class FMPE(NPE):
                 code="bad-setting",
                 fix='correction="weights" or "after", or th.NPE',
             )
+
+    def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
+        """Train on the valid simulations; warns where the network is a score, which is learned less exactly.
+
+        Raises:
+            DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
+        """
+        posterior = super().fit(simulations, seed)
+        if getattr(posterior.trained.net.density, "learns_score", False):
+            warn(
+                "[poor-training] sbi's score estimator is learned less exactly from few runs than a field: most of its"
+                " training is at noise far below the width of a posterior, and says nothing about its place. Check the"
+                " posterior with th.diagnose, or use th.FlowMatching() or sbi's posterior_flow_nn()"
+            )
+        return posterior
 
     def _choose_loss(self, *, sets: bool) -> Any:
         return _set_field_loss if sets else _field_loss

@@ -9,6 +9,7 @@ table with more than 1 % of the prior mass failed is refused, or the second fact
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -73,6 +74,8 @@ class LikelihoodMethod(ABC):
         images = isinstance(self.embedding, ImageEmbedding)
         settings = self.training.settle(len(rows.theta), cyclic=self.method == "nle", images=images)
         curve = train(net, self._loss, table=table, settings=settings, seed=seeds[1])
+        if isinstance(network, AutoregressiveMixture):
+            network = _drop_members(net, network, curve.choose_members())
         kept, notes = fingerprint_held_out(rows.theta, rows.index, share), (*notes, *rows.notes, *self._notes(frame))
         trained = Trained(self.method, net, network, self.embedding, frame, rows.reach, curve, notes, kept)
         return PotentialPosterior(self.prior, trained, valid)
@@ -109,3 +112,10 @@ class LikelihoodMethod(ABC):
                 fix=f'th.{name}(prior, failures="model") multiplies by a learned P(valid | theta)',
             )
         return None, (sentence,)
+
+
+def _drop_members(net: Any, network: AutoregressiveMixture, kept: tuple[int, ...]) -> AutoregressiveMixture:
+    """Keep the members that have learned: the mean with one that is stuck far from x has posteriors twice too wide."""
+    if len(kept) < (network.members or 1):
+        net.density.keep(kept)
+    return replace(network, members=len(kept))

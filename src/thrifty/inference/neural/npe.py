@@ -99,6 +99,12 @@ class NPE:
                 code="bad-setting",
             )
         _check_states(self.prior)
+        if self.noise is not None and not isinstance(self.noise, SpikeAndSlab):
+            raise ConfigError(
+                f"noise must be an error model of x, got {self.noise!r}"[:200],
+                code="bad-setting",
+                fix="th.NPE(prior, noise=th.SpikeAndSlab()), or leave it out",
+            )
 
     def fit(self, simulations: Simulations, seed: int = 0) -> DirectPosterior:
         """Train on the valid simulations.

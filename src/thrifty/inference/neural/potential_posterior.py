@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.errors import ConfigError
 from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, integrate_likelihood
 from thrifty.inference.answers.states import list_states
@@ -64,6 +65,12 @@ class PotentialPosterior(NeuralPosterior):
             sampler: "emcee" for emcee at any number of parameters.
         """
         check_draws(n, seed)
+        if sampler not in ("auto", "emcee"):
+            raise ConfigError(
+                f'sampler must be "auto" or "emcee", got {sampler!r}',
+                code="bad-setting",
+                fix='leave it out: from five parameters on, "auto" is NUTS',
+            )
         x = self._read(x_o, check=True)
         if (states := list_states(self.prior)) is not None:
             rng = np.random.default_rng(seed)
@@ -181,6 +188,7 @@ class PotentialPosterior(NeuralPosterior):
 
     def _read(self, x_o: npt.ArrayLike, *, check: bool) -> Array:
         x = read_observations(x_o, self.trained.frame.event, self.x_names)
+        self._check_series(x)
         if check:
             warn_if_far(self.trained.reach, x)
         return x

@@ -8,7 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError, warn
-from thrifty.inference.checks import MAX_FAILED_MASS, Reach, check_run_count, check_weights, find_varying
+from thrifty.inference.checks import (
+    MAX_FAILED_MASS,
+    Reach,
+    check_parameters,
+    check_run_count,
+    check_weights,
+    find_varying,
+)
 from thrifty.inference.transforms import BoxTransform
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, find_discrete, levels_of
@@ -54,17 +61,7 @@ def prepare(
     Raises:
         DataError: wrong-prior, too-few-runs, outside-prior, or constant-output where nothing varies.
     """
-    if simulations.dim != prior.dim:
-        raise DataError(
-            f"simulations have {simulations.dim} parameters, the prior has {prior.dim} ({', '.join(prior.names)})",
-            code="wrong-prior",
-        )
-    if simulations.names and simulations.names != prior.names:
-        raise DataError(
-            f"simulations have parameters {', '.join(simulations.names)}; the prior has {', '.join(prior.names)}",
-            code="wrong-prior",
-            fix="use the prior that the simulations were planned with",
-        )
+    check_parameters(simulations, prior)
     good = simulations.valid()
     if weighted and np.isneginf(good.log_weights).any():
         good = good[np.isfinite(good.log_weights)]
@@ -96,19 +93,17 @@ def prepare(
 
 def describe_failures(simulations: Simulations) -> str:
     """Describe the runs that failed in one sentence; empty when none did."""
-    failed = simulations.status[~simulations.ok]
+    failed, ended = simulations.status[simulations.failed], int((simulations.ok | simulations.failed).sum())
     if not len(failed):
         return ""
     kinds, counts = np.unique(failed, return_counts=True)
     listed = ", ".join(f"{count} {kind}" for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True))
-    return (
-        f"{len(failed)} of {len(simulations)} runs failed ({listed}): {simulations.failed_mass:.2%} of the prior mass"
-    )
+    return f"{len(failed)} of {ended} runs failed ({listed}): {simulations.failed_mass:.2%} of the prior mass"
 
 
 def warn_failures(simulations: Simulations) -> tuple[str, ...]:
     """Warn of failed runs under NPE: outputs with NaN are harmless at a valid x_o, other failures are not."""
-    sentence, lost = describe_failures(simulations), ~simulations.ok & (simulations.status != "invalid")
+    sentence, lost = describe_failures(simulations), simulations.failed & (simulations.status != "invalid")
     if lost.any() and normalise(simulations.log_weights)[lost].sum() > MAX_FAILED_MASS:
         warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()

@@ -275,15 +275,24 @@ def measure_spread(rows: Rows, *, padded: bool = False) -> Array:
     return spread
 
 
-def _measure_series(x: Array, log_weights: Array) -> Affine:
-    """Standardise series x (n, t, c + 1) by mean and sd of all their points, and leave the last column as it is."""
+def check_series(x: Array) -> None:
+    """Refuse series x (n, t, c + 1) whose last column does not say where they end.
+
+    Raises:
+        DataError: bad-observation.
+    """
     if x.ndim != 3 or not np.isin(x[..., -1], (0.0, 1.0)).all() or not (x[:, 0, -1] == 1).all():
         raise DataError(
             f"a series for th.SequenceEmbedding has the shape (t, c + 1) with 1 for points and 0 behind the end in its"
             f" last column; these outputs of shape {x.shape[1:]} have not",
             code="bad-observation",
-            fix="let the simulator return th.SequenceEmbedding.pad(series, length)",
+            fix="let the simulator return th.SequenceEmbedding.pad(series, length), and pad the observation alike",
         )
+
+
+def _measure_series(x: Array, log_weights: Array) -> Affine:
+    """Standardise series x (n, t, c + 1) by mean and sd of all their points, and leave the last column as it is."""
+    check_series(x)
     there = normalise(log_weights)[:, None] * x[..., -1]
     share = (there / there.sum())[..., None]
     centre = (share * x).sum((0, 1))

@@ -24,7 +24,7 @@ from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.checks import Reach
 from thrifty.inference.neural import recipes
-from thrifty.inference.neural.standardise import Frame
+from thrifty.inference.neural.standardise import Frame, check_series
 from thrifty.inference.neural.training_settings import TrainingCurve
 from thrifty.inference.posterior_draws import Sampled
 from thrifty.plots.plotted_posterior import PlottedPosterior
@@ -80,7 +80,7 @@ class Trained:
             raise DataError("the numbers of the head start are missing", code="bad-file")
         reach = recipe["reach"]
         curve = recipe["curve"]
-        losses = {label: tuple(map(float, curve[label])) for label in ("train", "validation")}
+        losses = {label: tuple(map(float, curve.get(label, ()))) for label in ("train", "validation", "members")}
         return cls(
             method=recipe["method"],
             net=_rebuild_network(recipe["method"], network, embedding, frame, numbers),
@@ -148,6 +148,11 @@ class NeuralPosterior(PlottedPosterior, Divisible, ABC):
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) from the posterior at x_o."""
         return self.draw(n, x_o, seed).samples
+
+    def _check_series(self, x: Array) -> None:
+        """Refuse observations x (r, *event) that are no padded series where the network reads such."""
+        if isinstance(self.trained.embedding, recipes.SequenceEmbedding):
+            check_series(x)
 
     def save(self, path: str | Path) -> None:
         """Write plain arrays and a JSON recipe to one file; `th.load_posterior(path)` reads it.

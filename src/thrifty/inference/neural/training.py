@@ -158,7 +158,8 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
                 _save_checkpoint(path, mark, state)
     net.load_state_dict(state.best.state_dict())
     net.to("cpu").eval()
-    return TrainingCurve(tuple(state.train), tuple(state.validation), state.best_epoch, state.seconds, stopped)
+    losses, members = (tuple(state.train), tuple(state.validation)), tuple(state.lowest.tolist())
+    return TrainingCurve(*losses, state.best_epoch, state.seconds, stopped, members)
 
 
 def _reason_to_stop(state: _State, settings: Training) -> str:

@@ -22,6 +22,7 @@ from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
 EPOCH_FACTOR, MIN_CYCLE_EPOCHS, MAX_CYCLE_EPOCHS = 1400.0, 10, 100
 IMAGE_BATCH_ROWS = 64
 CYCLE_BATCH_ROWS = 100  # steps of 50 rows take more time an epoch, of 250 more epochs
+MAX_MEMBER_GAP_NATS = 0.1  # of networks trained alike: those that learned differ by 0.03, those that are stuck by 0.5
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
 
@@ -129,6 +130,7 @@ class TrainingCurve:
         best_epoch: The epoch whose weights were kept, counted from 0.
         seconds: Time spent training.
         stopped: Why: "patience", "cycle" (it is complete), "max_epochs" or "time_limit".
+        members: The lowest validation loss of each member of a network of several.
     """
 
     train: tuple[float, ...]
@@ -136,11 +138,21 @@ class TrainingCurve:
     best_epoch: int
     seconds: float
     stopped: str
+    members: tuple[float, ...] = ()
 
     @property
     def best(self) -> float:
         """The lowest validation loss."""
         return self.validation[self.best_epoch]
+
+    def choose_members(self) -> tuple[int, ...]:
+        """Choose the members that have learned: within MAX_MEMBER_GAP_NATS of the best on the held-out runs.
+
+        Example:
+            >>> TrainingCurve((), (), 0, 0.0, "cycle", members=(-4.9, -4.1, -4.88)).choose_members()
+            (0, 2)
+        """
+        return tuple(i for i, loss in enumerate(self.members) if loss <= min(self.members) + MAX_MEMBER_GAP_NATS)
 
 
 def mark_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:

@@ -43,6 +43,8 @@ MIN_NUTS_DIM = (
 )
 # Of trajectories; beyond, a part of the density is too narrow for the common step: Neal's funnel has more.
 MAX_DIVERGENT_SHARE = 0.0005
+# Of trajectories; beyond, walkers wait in front of a narrow part: the sd of a funnel's log width is a tenth too small.
+MAX_STUCK_SHARE = 0.03
 DIFFERENCE = 1e-3  # of the prior's spread: step of the differences that give the prior's gradient
 
 
@@ -55,18 +57,21 @@ class Chains(Sampled):
         best: The point of highest density in the chain (p,).
         sampler: "emcee" or "nuts".
         divergent: Share of NUTS trajectories that left the density: above 0.0005, a narrow part may be missed.
+        stuck: Share of NUTS trajectories that hardly moved: above 0.03, a narrow part is entered too rarely.
     """
 
     steps: int
     best: Array
     sampler: str = "emcee"
     divergent: float = 0.0
+    stuck: float = 0.0
 
     @property
     def poor(self) -> bool:
         """True when the draws should not be trusted."""
         few = self.ess.min() < min(MIN_ESS, len(self.samples))
-        return bool(self.rhat.max() > MAX_RHAT or few or self.divergent > MAX_DIVERGENT_SHARE)
+        narrow = self.divergent > MAX_DIVERGENT_SHARE or self.stuck > MAX_STUCK_SHARE
+        return bool(self.rhat.max() > MAX_RHAT or few or narrow)
 
 
 def sample_posterior(
@@ -134,10 +139,12 @@ def sample_posterior(
         local_ess=1.0,
         ess=np.minimum(effective_size(chain), family_size(chain, family)),
         rhat=nested_rhat(chain),
+        names=tuple(prior.names),
         steps=len(chain),
         best=box.to_bounded(flat[[int(np.argmax(height))]])[0],
         sampler="nuts" if isinstance(moved, NutsWalkers) else "emcee",
         divergent=moved.divergences / chain[..., 0].size if isinstance(moved, NutsWalkers) else 0.0,
+        stuck=moved.stuck / chain[..., 0].size if isinstance(moved, NutsWalkers) else 0.0,
     )
     if chains.poor and not quiet:
         _warn_poor(chains, max_steps, walkers)
@@ -174,11 +181,17 @@ def _differentiate(gradient: LogGradient, target: Target, box: BoxTransform, ste
 
 
 def _warn_poor(chains: Chains, max_steps: int, walkers: int) -> None:
-    divergent = f", {chains.divergent:.2%} of trajectories diverged" if chains.divergent else ""
+    narrow = ""
+    if chains.divergent > MAX_DIVERGENT_SHARE or chains.stuck > MAX_STUCK_SHARE:
+        narrow = (
+            f". {chains.divergent:.2%} of trajectories diverged and {chains.stuck:.0%} hardly moved: a part of the"
+            " posterior is too narrow for the step, and has too few draws. Take the logarithm of the parameter that"
+            " sets the width"
+        )
     warn(
         f"posterior sampling has not converged: effective sample size {chains.ess.min():.0f} for"
         f" {len(chains.samples)} draws, R-hat {chains.rhat.max():.2f} (wanted below {MAX_RHAT}), acceptance"
-        f" {chains.acceptance:.2f}{divergent}. More steps (max_steps={4 * max_steps}) or walkers"
+        f" {chains.acceptance:.2f}{narrow}. More steps (max_steps={4 * max_steps}) or walkers"
         f" (walkers={2 * walkers}) may help",
         stacklevel=4,
     )

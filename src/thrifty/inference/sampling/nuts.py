@@ -8,8 +8,12 @@ still move: a thousand walkers take the time that one would take in ten calls. T
 log2(steps) kept points, as every block of 2^j steps must not turn either.
 
 Until the first `reset` the walkers adapt: `root` is the Cholesky root of their own covariance, and the step goes where
-0.9 of the moves along a trajectory would be accepted. A gradient that is not exact (single precision) costs acceptance
-only: steps of any force that depends on the place alone can be reversed and keep volumes.
+0.9 of the moves along a trajectory would be accepted. They do so until it is: walkers that enter a narrow part late
+need a smaller step. A gradient that is not exact (single precision) costs acceptance only: steps of any force that
+depends on the place alone can be reversed and keep volumes.
+
+Where the walkers still remember their start after ten steps, they may sit on separate peaks. Then `root` is taken
+within peaks, and after each trajectory every walker tries one jump to another peak (`peaks`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.inference.sampling.mcmc_checks import correlate_places
+from thrifty.inference.sampling.peaks import Peaks, find_peaks
 from thrifty.types import Array
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]  # z (k, p) -> log density (k,), gradient (k, p)
@@ -27,6 +33,12 @@ MAX_DOUBLINGS = 8  # 255 steps: what a posterior needs whose width varies a hund
 MAX_ENERGY_ERROR = 1_000.0  # of a trajectory that has left the density: it diverges
 TARGET_ACCEPTANCE = 0.9  # 0.8 is a quarter cheaper, and enters the neck of a funnel three times later
 ADAPTATION_RATE = 2.0  # of the logarithm of the step, for a mean acceptance that is off by 1; falls as 1 / sqrt(t)
+MAX_ACCEPTANCE_GAP = 0.015  # below the target, mean of SETTLING_STEPS: the step is still too long somewhere
+SETTLING_STEPS = 10
+MAX_SETTLING_STEPS = 60  # then no step is short enough: a gradient that is not that of the density, or a hard funnel
+STUCK_ACCEPTANCE = 0.1  # of a trajectory, below which its walker hardly moves
+PEAK_STEPS = (10, 40, 160)  # of the warm-up, after which separate peaks are looked for
+PEAK_MEMORY = 0.5  # correlation of the walkers' places with their start: on one peak ten trajectories leave less
 
 
 @dataclass
@@ -66,6 +78,7 @@ class NutsWalkers:
     Attributes:
         step: Length of one step, in units of the walkers' own spread.
         divergences: Trajectories that left the density since the last `reset`.
+        stuck: Trajectories since then of which less than a tenth would be accepted: their walkers hardly move.
 
     Example:
         >>> walkers = NutsWalkers(lambda z: (-0.5 * (z**2).sum(1), -z), np.zeros((500, 5)), np.random.default_rng(0))
@@ -81,6 +94,7 @@ class NutsWalkers:
         self._density, self._rng = density, rng
         self._middle, self._root = np.zeros(start.shape[1]), np.eye(start.shape[1])
         self._adapted = 0  # steps in which the walkers adapted
+        self._start, self._peaks = start, None
         self.step = start.shape[1] ** -0.25  # the order of the best one for a normal
         self.reset()
         self._adapting = True
@@ -91,7 +105,7 @@ class NutsWalkers:
         self._chain: list[Array] = []
         self._heights: list[Array] = []
         self._accepted: list[float] = []
-        self.divergences = 0
+        self.divergences = self.stuck = 0
         self._adapting = False
 
     @property
@@ -109,29 +123,57 @@ class NutsWalkers:
         """Mean acceptance along the trajectories."""
         return float(np.mean(self._accepted))
 
+    @property
+    def settled(self) -> bool:
+        """True when the step is short enough for the places where the walkers are now, or no step is."""
+        accepted = float(np.mean(self._accepted[-SETTLING_STEPS:]))
+        return accepted > TARGET_ACCEPTANCE - MAX_ACCEPTANCE_GAP or self._adapted >= MAX_SETTLING_STEPS
+
     def advance(self, steps: int) -> None:
         """Move all walkers so many trajectories further."""
         for _ in range(steps):
             if self._adapting:
                 self._measure()
             self._last, accepted, diverged = self._move()
+            if self._peaks is not None:
+                self._jump(self._peaks)
             if self._adapting:
                 self._adapted += 1
-                off = accepted - TARGET_ACCEPTANCE
+                off = accepted.mean() - TARGET_ACCEPTANCE
                 self.step *= float(np.exp(ADAPTATION_RATE * off / np.sqrt(self._adapted)))
-            self._chain.append(self._middle + self._last.u @ self._root.T)
+            self._chain.append(self._places)
             self._heights.append(self._last.value)
-            self._accepted.append(accepted)
+            self._accepted.append(float(accepted.mean()))
             self.divergences += diverged
+            self.stuck += int((accepted < STUCK_ACCEPTANCE).sum())
+
+    @property
+    def _places(self) -> Array:
+        """Places (walkers, p) now."""
+        return self._middle + self._last.u @ self._root.T
 
     def _measure(self) -> None:
-        """Take the covariance of the walkers' places as the unit of u."""
-        z = self._middle + self._last.u @ self._root.T
-        spread = np.atleast_2d(np.cov(z.T))
+        """Take the covariance of the walkers' places, about their peaks, as the unit of u."""
+        z = self._places
+        if self._adapted in PEAK_STEPS and correlate_places(self._start, z) > PEAK_MEMORY:
+            self._peaks = find_peaks(np.concatenate(self._chain[-PEAK_STEPS[0] :]), self._rng)
+        middles = z.mean(0) if self._peaks is None else self._peaks.means[self._peaks.label(z)]
+        spread = np.atleast_2d(np.cov((z - middles).T))
         scale = np.diag(spread)
         if (scale > 0).all() and len(z) > 2 * len(scale):
             self._middle, self._root = z.mean(0), np.linalg.cholesky(spread + 1e-9 * np.diag(scale))
-            self._last.u = np.linalg.solve(self._root, (z - self._middle).T).T
+            self._last.u = self._to_unit(z)
+
+    def _to_unit(self, z: Array) -> Array:
+        return np.linalg.solve(self._root, (z - self._middle).T).T
+
+    def _jump(self, peaks: Peaks) -> None:
+        """Offer every walker one place on another peak."""
+        trial, log_volume = peaks.jump(self._places, self._rng)
+        after = self._evaluate(self._to_unit(trial), self._last.r)
+        with np.errstate(invalid="ignore"):
+            gain = np.nan_to_num(after.value - self._last.value + log_volume, nan=-np.inf)
+        self._last = after.where(np.log(self._rng.random(len(trial))) < gain, self._last)
 
     def _evaluate(self, u: Array, r: Array) -> _Points:
         value, gradient = self._density(self._middle + u @ self._root.T)
@@ -145,8 +187,8 @@ class NutsWalkers:
         after.r = half + 0.5 * step * (after.gradient @ self._root)
         return after
 
-    def _move(self) -> tuple[_Points, float, int]:
-        """Move every walker along one trajectory; return the points, the mean acceptance and how many diverged."""
+    def _move(self) -> tuple[_Points, Array, int]:
+        """Move every walker along one trajectory; return the points, the acceptances (k,) and how many diverged."""
         k, rng = len(self._last.u), self._rng
         chosen = self._last.copy()
         chosen.r = rng.standard_normal(chosen.u.shape)
@@ -167,7 +209,7 @@ class NutsWalkers:
             moving = rows[~tree.turns(rows)]
             if not len(moving):
                 break
-        return chosen, float((quality[0] / np.maximum(quality[1], 1)).mean()), diverged
+        return chosen, quality[0] / np.maximum(quality[1], 1), diverged
 
     def _grow(self, side: _Points, step: Array, begin: Array, count: int) -> _Grown:
         """Take `count` steps from the points `side` (k,); `begin` (k,) are the energies of the trajectories."""

@@ -27,6 +27,11 @@ class Walkers(Protocol):
 
     warm_up: int  # least number of steps before the first reset
 
+    @property
+    def settled(self) -> bool:
+        """True when nothing is left to adapt."""
+        ...
+
     def advance(self, steps: int) -> None:
         """Move all walkers so many steps further."""
         ...
@@ -55,6 +60,7 @@ class EmceeWalkers:
     """Walkers moved by differences of each other: no gradients, and no settings to choose."""
 
     warm_up = STEPS_PER_CHECK
+    settled = True  # there is nothing to adapt
 
     def __init__(self, log_density: LogDensity, start: Array, rng: np.random.Generator) -> None:
         import emcee
@@ -93,12 +99,14 @@ def run_walkers(
 ) -> tuple[Array, Array]:
     """Move walkers (w, p) until `want` draws can be taken; return their chain (steps, w, p) and heights (steps, w).
 
-    A warm-up lasts until the walkers' places no longer depend on their start; then steps are added until that holds
-    for the chain itself, R-hat is small and the draws wanted are effective.
+    A warm-up lasts until the walkers have adapted and their places no longer depend on their start; then steps are
+    added until that holds for the chain itself, R-hat is small and the draws wanted are effective.
     """
     patience, next_look, before = min(MAX_MEMORY_STEPS, max_steps), MAX_MEMORY_STEPS, 0.0
     walkers.advance(walkers.warm_up)
-    while len(walkers.chain) < patience and correlate_places(start, walkers.chain[-1]) > MAX_MEMORY:
+    while len(walkers.chain) < patience and not (
+        walkers.settled and correlate_places(start, walkers.chain[-1]) <= MAX_MEMORY
+    ):
         walkers.advance(STEPS_PER_CHECK)
     walkers.reset()
     least, steps = -(-want // len(start)), 0

@@ -81,6 +81,13 @@ class SbiFieldNet(nn.Module):
         super().__init__()
         self.estimator, self.features = estimator, features
 
+    @property
+    def learns_score(self) -> bool:
+        """True for NPSE, whose network is a score."""
+        from sbi.neural_nets.estimators.score_estimator import ConditionalScoreEstimator
+
+        return isinstance(self.estimator, ConditionalScoreEstimator)
+
     def loss(self, y: Tensor, c: Tensor, g: torch.Generator) -> Tensor:
         """The estimator's own loss (b,), on a stream of its own."""
         with torch.random.fork_rng(devices=[]):

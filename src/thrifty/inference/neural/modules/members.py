@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -68,6 +68,15 @@ class Conditionals(nn.Module):
         out = torch.baddbmm(self.biases[-1][rows], h, self.weights[-1][rows])
         return out.unflatten(0, (self.members, count))
 
+    @torch.no_grad()
+    def keep(self, kept: Sequence[int]) -> None:
+        """Drop all members but these."""
+        for values in (self.weights, self.biases):
+            for i, value in enumerate(values):
+                values[i] = nn.Parameter(value.unflatten(0, (self.members, -1))[list(kept)].flatten(0, 1))
+        self.members = len(kept)
+        self.seen = self.seen[: self.members * self.features]
+
     def _multiply(self, rows: Tensor, weight: Tensor) -> Tensor:
         """Multiply rows (1, b, f), or each member's own (k, b, f), by the slices (k p, f, h)."""
         if len(rows) == 1:
@@ -110,6 +119,13 @@ class MembersNet(nn.Module):
         each = (u.expand(self.members, -1, -1).transpose(1, 2)[..., None] - means) * torch.exp(-log_scales)
         density = torch.logsumexp(shares - 0.5 * each**2 - log_scales, -1) - 0.5 * _LOG_2PI  # (k, p, b)
         return density.sum(1) - volume
+
+    def keep(self, kept: Sequence[int]) -> None:
+        """Drop all members but these, by their numbers."""
+        self.members = len(kept)
+        for part in (self.mixture, self.affine):
+            if part is not None:
+                part.keep(kept)
 
     def sample(self, c: Tensor, g: torch.Generator) -> Tensor:
         """Draw once per row of c (b, e), each row from a member chosen at random."""
