@@ -57,7 +57,7 @@ class Chains(Sampled):
         best: The point of highest density in the chain (p,).
         sampler: "emcee" or "nuts".
         divergent: Share of NUTS trajectories that left the density: above 0.0005, a narrow part may be missed.
-        stuck: Share of NUTS trajectories that hardly moved: above 0.03, a narrow part is entered too seldom.
+        stuck: Share of NUTS trajectories that hardly moved: above 0.03, a narrow part is entered too rarely.
     """
 
     steps: int
