@@ -40,7 +40,8 @@ def test_everything_with_a_time_limit_takes_a_text(tmp_path):
 @pytest.mark.parametrize(
     ("value", "unit", "text"),
     [(1, "events", "1 event"), (1.004, "steps", "1 step"), (0.5, "events", "0.5 events"), (1, "gas", "1 gas"),
-     (1, "eur", "1 eur"), (1880, "reported", "1,880 units"), (1, "reported", "1 unit"), (90, "s", "1.5 min")],
+     (1, "eur", "1 eur"), (1880, "reported", "1,880 units"), (1, "reported", "1 unit"), (90, "s", "1.5 min"),
+     (0.0000404, "s", "40.4 µs"), (0.00718, "s", "7.18 ms"), (0.1, "s", "0.1 s"), (0.0, "s", "0 s")],
 )  # fmt: skip
 def test_units_agree_with_their_number(value: float, unit: str, text: str):
     assert format_amount(value, unit) == text

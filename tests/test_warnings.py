@@ -32,3 +32,17 @@ def test_a_study_warns_once_of_a_far_observation():
         assert len(study.samples) and study.diagnosis.verdict and str(study)
     far = [one for one in said if "far-observation" in str(one.message)]
     assert len(far) == 1 and "(mean; up to" in str(far[0].message)
+
+
+def test_a_warning_points_at_the_line_of_the_user(tmp_path):
+    """However deep in thrifty it arises: a fit inside a quote, weights inside a table."""
+    prior = th.Uniform(0, 1)
+    c = th.Campaign(
+        tmp_path / "c", lambda theta, rng: th.Output(rng.normal(), cost=rng.lognormal(0, 2)), prior, cost="reported"
+    )
+    c.pilot(30, engine=th.Inline(), progress="quiet")
+    with pytest.warns(th.ThriftyWarning) as said:
+        c.plan(n=50, penalty=1)
+    with pytest.warns(th.ThriftyWarning) as more:
+        c.simulations(allow_incomplete=True)
+    assert {one.filename for one in (*said, *more)} == {__file__}

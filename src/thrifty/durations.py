@@ -56,15 +56,15 @@ def read_seconds(value: object, label: str) -> float:
 
 
 def format_amount(value: float | None, unit: str) -> str:
-    """Write a cost for people: three figures, no powers of ten; seconds become minutes, hours or days.
+    """Write a cost for people: three figures, no powers of ten; seconds become milliseconds, minutes, hours or days.
 
     Reported costs without a unit of their own are called units.
 
     Example:
         >>> format_amount(5400, "s"), format_amount(147_321, "events"), format_amount(0.01234, "eur")
         ('1.5 h', '147,000 events', '0.0123 eur')
-        >>> format_amount(1, "events"), format_amount(1880, "reported")
-        ('1 event', '1,880 units')
+        >>> format_amount(1, "events"), format_amount(1880, "reported"), format_amount(0.0042, "s")
+        ('1 event', '1,880 units', '4.2 ms')
     """
     if value is None:
         return "?"
@@ -74,6 +74,9 @@ def format_amount(value: float | None, unit: str) -> str:
     for seconds, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
         if abs(value) >= seconds:
             return f"{value / seconds:.3g} {word}"
+    for most, factor, word in ((1e-4, 1e6, "µs"), (0.1, 1e3, "ms")):
+        if 0 < abs(value) < most:
+            return f"{value * factor:.3g} {word}"
     return f"{value:.3g} s"
 
 

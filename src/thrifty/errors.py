@@ -26,13 +26,17 @@ One form for all: *what* is wrong, with the value and its place; *why* it matter
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+_HOME = str(Path(__file__).parent)  # of the files whose lines a warning does not point at
 
 
 class ThriftyError(Exception):
@@ -165,13 +169,21 @@ def warn_once(seen: set[str] | None = None) -> Iterator[None]:
 
 
 def warn(message: str, *, stacklevel: int = 3) -> None:
-    """Warn, pointing at the caller's line; inside `warn_once` once for each message."""
+    """Warn, pointing at the line outside thrifty that led here; inside `warn_once` once for each message."""
     seen = _seen.get()
     if seen is not None:
         if message in seen:
             return
         seen.add(message)
-    warnings.warn(message, ThriftyWarning, stacklevel=stacklevel)
+    warnings.warn(message, ThriftyWarning, stacklevel=_find_caller() or stacklevel)
+
+
+def _find_caller() -> int:
+    """Return the stack level of the first line outside thrifty, counted from `warn`; 0 where there is none."""
+    frame, level = sys._getframe(1), 1
+    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+        frame, level = frame.f_back, level + 1
+    return level if frame is not None else 0
 
 
 def import_extra(module: str, extra: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 import thrifty as th
 from thrifty.campaign import opened as opened_module, totals
 from thrifty.campaign.status import make_status
+from thrifty.campaign.weighting import weigh_finished
 from thrifty.runner.snapshot import Snapshot, Totals, estimate_savings
 from thrifty.store.store import Store
 from thrifty.weights import mass_of
@@ -58,10 +59,14 @@ def compute_anew(c):
         opened.judge_shapes()
         now = opened.take_snapshot()
         known = np.where(now.done, now.cost, now.predicted)
+        finished = now.log_weights
+        if not now.done.all():
+            table, blocks = opened.table.counted(), opened.store.blocks()
+            finished = weigh_finished(table, opened.parts, opened.prior, opened.settings, blocks)
         return {
             "done": int(now.done.sum()),
             "failed": int((now.done & (now.status != "ok")).sum()),
-            "failed_mass": mass_of(now.status[now.done] != "ok", now.log_weights[now.done]),
+            "failed_mass": mass_of(now.status[now.done] != "ok", finished[now.done]),
             "spent": float(np.nansum(now.cost[now.done])),
             "left": float(np.nansum(now.predicted[~now.done])),
             **{f"saved {key}": value for key, value in asdict(estimate_savings(known, now.log_weights)).items()},
@@ -87,13 +92,13 @@ def uses_kept(c, monkeypatch):
     real = totals.stream_columns
 
     def stream(*given, **named):
-        asked.append(named["after"])
+        asked.append(named.get("after"))
         return real(*given, **named)
 
     monkeypatch.setattr(totals, "stream_columns", stream)
     c.status()
     monkeypatch.setattr(totals, "stream_columns", real)
-    return asked == [kept(c)["runs"]["through"]] if kept(c) else False
+    return asked[:1] == [kept(c)["runs"]["through"]] if kept(c) else False  # a second look is for the failed mass
 
 
 def test_figures_of_the_plan_are_brought_up_to_date(half, monkeypatch):

@@ -73,9 +73,11 @@ def test_takes_a_study_and_notes_what_it_cannot_check(world, rng):
         "tarp",
         "data_use",
         "local_c2st",
+        "calibration",
         "misspecification",
         "weights",
     }
+    assert diagnosis.verdict != "trust" and diagnosis["calibration"].verdict == "with care"
     assert any("no log_prob" in note for note in diagnosis.notes)
     assert any("may have trained" in note for note in diagnosis.notes)
     assert any("pass cost=" in note for note in diagnosis.notes)

@@ -193,3 +193,14 @@ def test_bad_priors(case: str):
     with pytest.raises(PriorError, match=message) as caught:
         make()
     assert caught.value.code == case.split(maxsplit=1)[0]
+
+
+def test_priors_are_printed_by_parameter():
+    prior = th.Independent(
+        {"model": th.Categorical([0.5, 0.5], labels=["a", "b"]), "n": th.Integers(1, 4), "s": stats.norm(0, 2)}
+    )
+    assert repr(prior) == "Independent(model: Categorical a 0.5, b 0.5, n: Integers 1 to 4, s: norm(0, 2))"
+    assert repr(th.Uniform([0.05, 1], [1, 2], names=["k", "order"])) == "Uniform(k: 0.05 to 1, order: 1 to 2)"
+    assert (
+        repr(th.Normal(0, 1)) == "Normal(theta: 0 ± 1)" and repr(th.LogUniform(1, 10)) == "LogUniform(theta: 1 to 10)"
+    )

@@ -155,7 +155,8 @@ class Campaign(Displayed):
                 settings = CampaignSettings.parse(store.settings())
         except Exception as error:  # removed, damaged or locked: the object is shown all the same
             return [("runs", f"the folder cannot be read ({type(error).__name__})")]
-        facts = [("runs", f"{done:,} of {planned:,} planned runs are done ({settings.pilots:,} pilots)")]
+        runs = f"{done:,} of {planned:,} planned runs are done ({settings.pilots:,} pilots)"
+        facts = [("runs", runs if planned else "none yet; pilot(200) makes the first")]
         facts += [("budget", settings.budget)] if settings.budget else []
         return [*facts, ("cost", f"{settings.cost_kind}, in {name_unit(settings.unit)}"), ("seed", str(settings.seed))]
 

@@ -143,7 +143,7 @@ def _state(planned: int, done: int, pilots: int, withdrawn: int, *, is_judged: b
     if planned == 0:
         return "empty"
     if done < planned:
-        return "stopped or running" if done else "planned"
+        return "planned" if done in (0, pilots) else "stopped or running"
     if not is_judged:  # the last round has runs, but no posterior yet
         return "stopped or running"
     if planned == pilots:

@@ -148,6 +148,8 @@ def _thin_labels(ax: Axes, *, bottom: bool, left: bool) -> None:
         style.limit_ticks(ax)
     else:
         style.shorten_ticks(ax.xaxis, 3)
+        low, high = ax.get_ylim()
+        style.set_plain_ticks(ax.yaxis, high / low)
     if not bottom:
         ax.set_xticklabels([])
     if not left:

@@ -6,7 +6,7 @@ plots. Probabilities take the place of densities: `log_prob` of a value that the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from thrifty.types import Array, Levels, as_rows, freeze, set_fields
 MAX_WHOLE = 2**53  # beyond, not every whole number is a float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Integers(Box):
     """Independent whole numbers from low to high, both included, all equally probable.
 
@@ -55,7 +55,7 @@ class Integers(Box):
         return np.where(inside, -np.log(self.high - self.low + 1).sum(), -np.inf)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Categorical(Named):
     """One category of several, as its code 0, 1, ..., k - 1.
 
@@ -94,6 +94,10 @@ class Categorical(Named):
                 code="bad-prior",
             )
         set_fields(self, names=names, probabilities=freeze(shares / shares.sum()), labels=labels)
+
+    def _describe(self) -> Iterable[str]:
+        shares = zip(self.labels or (), self.probabilities, strict=True)
+        return (", ".join(f"{label} {share:.3g}" for label, share in shares),)
 
     @property
     def levels(self) -> Levels:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,8 +80,18 @@ class Named:
         """Ends of the support: the whole space."""
         return np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
 
+    def _describe(self) -> Iterable[str]:
+        """Describe the distribution of each parameter in a few words."""
+        return ("",) * self.dim
 
-@dataclass(frozen=True, eq=False)
+    def __repr__(self) -> str:
+        listed = (
+            f"{name}: {words}" if words else name for name, words in zip(self.names, self._describe(), strict=True)
+        )
+        return f"{type(self).__name__}({', '.join(listed)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Box(Named):
     """Parameters between `low` and `high`."""
 
@@ -99,11 +109,14 @@ class Box(Named):
         """Ends of the box."""
         return self.low, self.high
 
+    def _describe(self) -> Iterable[str]:
+        return (f"{low:g} to {high:g}" for low, high in zip(self.low, self.high, strict=True))
+
     def _contains(self, theta: Array) -> npt.NDArray[np.bool_]:
         return np.all((theta >= self.low) & (theta <= self.high), axis=1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Uniform(Box):
     """Independent uniform parameters on [low, high].
 
@@ -126,7 +139,7 @@ class Uniform(Box):
         return np.where(self._contains(theta), -np.log(self.high - self.low).sum(), -np.inf)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LogUniform(Box):
     """Independent parameters whose logarithm is uniform on [log low, log high].
 
@@ -154,11 +167,13 @@ class LogUniform(Box):
         return np.where(self._contains(theta), -np.log(np.where(theta > 0, theta, 1.0)).sum(1) - scale, -np.inf)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Normal(Named):
     """Independent normal parameters.
 
     Example:
+        >>> Normal([0.0, 1.0], [1.0, 2.0], names=["a", "b"])
+        Normal(a: 0 ± 1, b: 1 ± 2)
         >>> Normal([0.0, 1.0], [1.0, 2.0], names=["a", "b"]).dim
         2
     """
@@ -173,6 +188,9 @@ class Normal(Named):
             if value <= 0:
                 raise PriorError(f"prior {name!r}: sd must be a finite number > 0, got {value:g}", code="bad-prior")
         set_fields(self, names=names, mean=mean, sd=sd)
+
+    def _describe(self) -> Iterable[str]:
+        return (f"{mean:g} ± {sd:g}" for mean, sd in zip(self.mean, self.sd, strict=True))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """Draw (n, p)."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from thrifty.types import Array, Levels, as_rows, levels_of, set_fields
 OWN = (Uniform, LogUniform, Normal, Integers, Categorical)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Independent(Named):
     """Independent parameters, each a scipy frozen distribution or a prior of thrifty over one parameter.
 
@@ -43,6 +43,9 @@ class Independent(Named):
         for name, marginal in self.marginals.items():
             _check_marginal(name, marginal)
         set_fields(self, names=names, marginals=dict(self.marginals))
+
+    def _describe(self) -> Iterable[str]:
+        return (_name_marginal(marginal) for marginal in self.marginals.values())
 
     @property
     def levels(self) -> Levels:
@@ -121,3 +124,11 @@ def _log_prob(marginal: Any, column: Array) -> Array:
     if isinstance(marginal, OWN):
         return marginal.log_prob(column[:, None])
     return marginal.logpdf(column) if hasattr(marginal, "logpdf") else marginal.logpmf(column)
+
+
+def _name_marginal(marginal: Any) -> str:
+    """Name a distribution of one parameter in a few words."""
+    if isinstance(marginal, Named):
+        return f"{type(marginal).__name__} {', '.join(marginal._describe())}"
+    settings = (*map(str, marginal.args), *(f"{key}={value}" for key, value in marginal.kwds.items()))
+    return f"{marginal.dist.name}({', '.join(settings)})"

@@ -54,7 +54,7 @@ def check(
     simulator = load_simulator(settings)
     size = len(pack(simulator))
     title = settings.simulator.python or " ".join(settings.simulator.command)
-    screen.step("simulator", f"{title} can be sent to workers ({size / 1000:,.0f} kB)")
+    screen.step("simulator", f"{title} can be sent to workers ({max(size / 1000, 0.1):,.1f} kB)")
     findings = Findings.of(*_do_runs(settings, simulator, limit=limit))
     for line in [*findings.lines(settings), _disk_line(settings, findings.outputs)]:
         screen.data(line)
