@@ -179,11 +179,18 @@ def compare(record: Record, first: str, second: str, name: str, problems: Sequen
         spread = [value - np.mean(values) for values in at.values() for value in values]
         free = len(spread) - sum(1 for values in at.values() if values)
         other = np.square(spread).sum() / free / max(len({v["seed"] for v in b}), 1) if free > 0 else 0.0
-        own = np.var(each, ddof=1) / len(each) if len(each) > 1 else 0.0
+        own = np.var(each, ddof=1) / len(each) if len(each) > 1 else np.nan  # one posterior has no error of its own
         gaps, errors, count = [*gaps, np.mean(each)], [*errors, own + other], count + len(each)
     if not gaps:
         return np.nan, np.nan, 0
-    return float(np.mean(gaps)), float(np.sqrt(np.sum(errors)) / len(gaps)), count
+    known = np.array(errors)[np.isfinite(errors)]
+    error = np.sqrt(known.mean() / len(gaps)) if len(known) else np.nan  # problems with one posterior: as the others
+    return float(np.mean(gaps)), float(error), count
+
+
+def show_gap(mean: float, error: float) -> str:
+    """`+0.013 ± 0.003`, without the error where it is unknown."""
+    return "–" if np.isnan(mean) else f"{mean:+.3f}" + ("" if np.isnan(error) else f" ± {error:.3f}")
 
 
 def text(record: Record) -> str:
@@ -236,18 +243,16 @@ def _judgement(record: Record, names: Sequence[str]) -> str:
     for kind, first, second in COMPARED:
         found = [gap(record, kind, first, second, label) for label in ("c2st", "mmd2")]
         if not np.isnan(found[0][0]):
-            body.append([kind, f"{first} − {second}", *(f"{d:+.3f} ± {e:.3f}" for d, e in found)])
+            body.append([kind, f"{first} − {second}", *(show_gap(d, e) for d, e in found)])
     head = ["problems", "difference (negative: the first is better)", "C2ST", "MMD²"]
     lines = [table(head, body) + "\n"]
     body = []
     for name in names:
         mean, error, count = compare(record, "NLE rounds", "NLE rounds, cost-blind", "c2st", [name])
-        runs = [
-            column(pick(record, arm=arm, problem=name), "runs").mean()
-            for arm in ("NLE rounds", "NLE rounds, cost-blind")
-        ]
         if count:
-            body.append([name, f"{mean:+.3f} ± {error:.3f}", f"{runs[0] / runs[1]:.2f}", str(count)])
+            arms = ("NLE rounds", "NLE rounds, cost-blind")
+            runs = [column(pick(record, arm=arm, problem=name), "runs").mean() for arm in arms]
+            body.append([name, show_gap(mean, error), f"{runs[0] / runs[1]:.2f}", str(count)])
     lines.append("**The penalty inside rounds**: NLE rounds with c^(1/4) beside NLE rounds without, at equal cost.\n")
     lines.append(table(["problem", "difference in C2ST", "ratio of runs", "posteriors"], body) + "\n")
     return "\n".join(lines)

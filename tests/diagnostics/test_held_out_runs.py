@@ -10,6 +10,8 @@ import pytest
 
 import thrifty as th
 from thrifty.diagnostics.diagnose import hold_out, select_held_out
+from thrifty.diagnostics.replicates import _draw_block
+from thrifty.errors import InferenceError
 from thrifty.inference.neural.training_settings import fingerprint_held_out, mark_held_out
 
 
@@ -96,3 +98,14 @@ def test_few_runs_and_other_tables_get_the_note(world, rng):
     for table in (runs, other):
         notes = []
         assert hold_out(posterior, table, None, notes) == (posterior, table) and notes
+
+
+def test_an_output_without_an_answer_does_not_take_its_block_along():
+    class Fussy:
+        def sample_batched(self, n, x, *, seed):
+            if (x > 0).any():
+                raise InferenceError("no answer here", code="too-few-runs")
+            return np.repeat(x[:, None], n, axis=1)
+
+    found = _draw_block(Fussy(), np.array([[-1.0], [1.0], [-2.0]]), 5, [1, 2, 3])
+    assert found[1] is None and found[0][0] == -1 and found[2][0] == -2

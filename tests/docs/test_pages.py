@@ -12,7 +12,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from page_outputs import DOCS, gap, is_stale, name_page, read_blocks, run_blocks, shows_outputs, tidy, write_page
 
 # networks are trained, thousands of runs are made, sbi and ArviZ are imported
-SLOW = {"neural.md", "answers.md", "abc.md", "campaign.md", "gallery.md", "rounds.md", "howto/other-tools.md"}
+SLOW = {
+    "neural.md",
+    "answers.md",
+    "abc.md",
+    "campaign.md",
+    "gallery.md",
+    "rounds.md",
+    "howto/other-tools.md",
+    "howto/benchmark.md",
+}
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if read_blocks(page.read_text(encoding="utf-8"))]
 PAGE = """Words.
 

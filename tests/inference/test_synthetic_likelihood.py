@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
 import thrifty as th
 from thrifty.errors import ConfigError, DataError, InferenceError
+from thrifty.inference import likelihood_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.synthetic_likelihood import shrink
 from thrifty.inference.transforms import BoxTransform
@@ -112,6 +115,42 @@ def test_independent_observations_add_up(rng):
     both = post.log_likelihood(x_o)
     assert np.allclose(both, sum(post.log_likelihood(x) for x in x_o))
     assert abs(post.sample(2_000, x_o, seed=0).std() - 0.5) < 0.07
+
+
+def test_one_surrogate_serves_the_draws_and_densities_of_an_observation(rng, monkeypatch):
+    """Without a constant nothing is integrated; the constant is that of the normalised density."""
+    fits = []
+
+    def fit_and_count(*given, **settings):
+        fits.append(1)
+        return fit_surrogate(*given, **settings)
+
+    monkeypatch.setattr(likelihood_posterior, "fit_surrogate", fit_and_count)
+    prior = th.Uniform([-4.0], [4.0])
+    theta = prior.sample(300, rng)
+    sims = th.Simulations(theta=theta, x=theta[:, None] + rng.normal(size=(300, 20, 1)), m=20)
+    post, at = th.SyntheticLikelihood(prior).fit(sims), np.linspace(-1, 1, 5)[:, None]
+    post.sample(100, [0.3], seed=0)
+    free = post.log_prob(at, [0.3], normalise=False)
+    gap = post.log_prob(at, [0.3]) - free
+    assert len(fits) == 1 and np.ptp(gap) < 1e-9 and abs(gap[0]) > 0.1
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(post)).log_prob(at, [0.3], normalise=False), free)
+    other = post.log_prob(at, [0.9], normalise=False)
+    assert len(fits) == 3 and np.ptp(other - free) > 0.1  # the mutant: one fit for all observations
+
+
+@pytest.mark.parametrize("how", ["surrogate", "pointwise"])
+def test_draws_at_many_observations_are_those_at_each(how, rng):
+    """Posterior N(x/2, 1/2) at each; the mutant: the same draws at all."""
+    prior = th.Normal(0, 1)
+    theta = prior.sample(600, rng)
+    sims = th.Simulations(theta=theta, x=theta[:, None] + rng.normal(size=(600, 40, 1)), m=40)
+    x = np.array([[-1.0], [0.4], [1.2]])
+    draws = th.SyntheticLikelihood(prior, how=how).fit(sims).sample_batched(1_000, x, seed=0)
+    assert draws.shape == (3, 1_000, 1)
+    # 600 parameters with noise sd about 0.2 in each log-likelihood, as above, and 1,000 draws
+    assert np.abs(draws.mean((1, 2)) - x[:, 0] / 2).max() < 0.15
+    assert np.abs(draws.std((1, 2)) - np.sqrt(0.5)).max() < 0.1
 
 
 @pytest.mark.parametrize(

@@ -276,12 +276,14 @@ def _select_answered(answers: _Answers) -> tuple[npt.NDArray[np.intp], list[tupl
 
 def _draw_block(posterior: Any, x: Array, draws: int, seeds: list[int]) -> list[Array | None]:
     """Draw at each output (k, *event) of a block; None where the posterior has no answer."""
-    if hasattr(posterior, "sample_batched"):
-        return list(np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64))
     try:
+        if hasattr(posterior, "sample_batched"):
+            return list(np.asarray(posterior.sample_batched(draws, x, seed=seeds[0]), dtype=np.float64))
         return [as_columns(posterior.sample(draws, x[0], seed=seeds[0]), draws)]
     except InferenceError:
-        return [None]
+        if len(x) == 1:
+            return [None]
+    return [_draw_block(posterior, x[i : i + 1], draws, seeds[i : i + 1])[0] for i in range(len(x))]
 
 
 def _evaluate_densities(posterior: Posterior, x: Array, theta: Array, samples: Array) -> Array | None:

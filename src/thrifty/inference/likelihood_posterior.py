@@ -10,7 +10,7 @@ surrogate fills the gaps and smooths the noise. Weights enter the first way only
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -24,6 +24,7 @@ from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, average_likelihood, integrate_likelihood
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import read_observations, select_valid
+from thrifty.inference.posterior_draws import drop_nan, temper_many
 from thrifty.inference.sampling.mcmc import Chains, sample_posterior
 from thrifty.inference.surrogate import fit_surrogate
 from thrifty.inference.transforms import BoxTransform
@@ -40,6 +41,8 @@ HOWS: tuple[How, ...] = ("pointwise", "surrogate", "regression")
 MIN_POINTWISE_ESS = 30  # effective draws; with fewer, the pointwise answer cannot be trusted
 MAX_LOG_WEIGHT_GAP = 60  # parameters with less than e^-60 of the largest weight are left out
 EVIDENCE_DRAWS = 20_000
+KEPT_SURROGATES = 100  # as many observations as are calibrated at once; each takes at most 0.7 MB
+MIN_WALKERS, START_PER_WALKER = 100, 4  # for each of many observations, as for NLE
 
 
 class LogLikelihood(Protocol):
@@ -125,9 +128,13 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
     event: tuple[int, ...]
     names: tuple[str, ...] = ()
     x_names: tuple[str, ...] = ()
+    _fitted: dict[bytes, Callable[[Array], Array]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "x", self.x if not self.x.flags.writeable else freeze(self.x))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_fitted": {}}  # functions cannot be copied to another process
 
     def _card(self) -> Card:
         n, m, d = self.x.shape
@@ -162,9 +169,16 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         return WeightedPosterior(*drawn, observations, low, high, self.names, None, index, *named)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
-        """Fit the smooth log-likelihood theta (k, p) -> (k,)."""
-        values = self.log_likelihood(x_o)
-        return fit_surrogate(self.theta, values, BoxTransform.of(self.prior), process=self.how != "regression")
+        """Fit the smooth log-likelihood theta (k, p) -> (k,); those of the last observations are kept."""
+        observations = self._observations(x_o)
+        key = observations.tobytes()
+        if key not in self._fitted:
+            values, box = self.likelihood(self.x, observations), BoxTransform.of(self.prior)
+            found = fit_surrogate(self.theta, values, box, process=self.how != "regression")
+            if len(self._fitted) >= KEPT_SURROGATES:
+                self._fitted.clear()
+            self._fitted[key] = found
+        return self._fitted[key]
 
     def chains(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Chains:
         """Draw from the surrogate posterior, with ESS and R-hat."""
@@ -183,13 +197,41 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             )
         return post.sample(n, seed=seed)
 
-    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
-        """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate, normalised numerically."""
+    def sample_batched(self, n: int, x: npt.ArrayLike, seed: int = 0) -> Array:
+        """Draw (m, n, p): n at each of m single observations x (m, *event).
+
+        Made for calibration, as that of NLE: one short tempered run at each, without the checks of `chains`.
+        """
+        rows = np.asarray(x, dtype=np.float64).reshape(-1, *self.event)
+        seeds = np.random.SeedSequence(seed).generate_state(len(rows)).tolist()
+        draw = self.sample if self.how == "pointwise" else self._draw_tempered
+        parts = [draw(n, one, seed=its) for one, its in zip(rows, seeds, strict=True)]
+        return np.stack(parts) if parts else np.empty((0, n, self.prior.dim))
+
+    def _draw_tempered(self, n: int, x_o: Array, *, seed: int) -> Array:
+        likelihood, box, rng = self.surrogate(x_o), BoxTransform.of(self.prior), np.random.default_rng(seed)
+
+        def log_prior(z: Array) -> Array:
+            return drop_nan(self.prior.log_prob(box.to_bounded(z[0])) + box.log_jacobian(z[0]))[None]
+
+        def log_likelihood(z: Array) -> Array:
+            return drop_nan(likelihood(box.to_bounded(z[0])))[None]
+
+        count = max(n + n % 2, MIN_WALKERS)
+        start = box.to_unconstrained(self.prior.sample(START_PER_WALKER * count, rng))
+        return box.to_bounded(temper_many(log_likelihood, log_prior, start[None], count, rng=rng)[0, :n])
+
+    def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike, *, normalise: bool = True) -> Array:
+        """Log posterior density (k,): a kernel density (pointwise), or prior × surrogate.
+
+        The latter is normalised by importance sampling, which takes most of the time, unless `normalise` is False.
+        """
         if self.how == "pointwise":
             return self.weighted(x_o).log_prob(theta)
         likelihood = self.surrogate(x_o)
         theta = as_rows(theta, dim=self.prior.dim, names=self.prior.names)
-        return add_inside(self.prior, theta, likelihood) - self._log_evidence(likelihood)
+        density = add_inside(self.prior, theta, likelihood)
+        return density - self._log_evidence(likelihood) if normalise else density
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Log of p(x_o) with its standard error: an average over the drawn parameters, or the surrogate's integral.

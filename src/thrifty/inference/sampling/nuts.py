@@ -165,7 +165,7 @@ class NutsWalkers:
             self._last.u = self._to_unit(z)
 
     def _to_unit(self, z: Array) -> Array:
-        return np.linalg.solve(self._root, (z - self._middle).T).T
+        return np.asarray(np.linalg.solve(self._root, (z - self._middle).T).T, dtype=np.float64)
 
     def _jump(self, peaks: Peaks) -> None:
         """Offer every walker one place on another peak."""

@@ -93,6 +93,6 @@ def _describe(groups: list[Array], scale: Array) -> Peaks:
     counts = np.array([len(group) for group in groups])
     return Peaks(
         means=np.stack([group.mean(0) for group in groups]),
-        roots=np.stack([np.linalg.cholesky(spread) for spread in spreads]),
+        roots=np.asarray([np.linalg.cholesky(spread) for spread in spreads], dtype=np.float64),
         log_shares=np.log(counts / counts.sum()),
     )

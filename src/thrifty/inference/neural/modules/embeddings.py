@@ -21,6 +21,8 @@ from thrifty.inference.neural.recipes import (
     SignalEmbedding,
 )
 
+IMAGE_BLOCKS = 4  # in each direction, whose means an image hands on
+
 
 class Signal(nn.Module):
     """Strided convolutions over the last axis of x (b, t) or (b, c, t), pooled to 4 places."""
@@ -40,7 +42,11 @@ class Signal(nn.Module):
 
 
 class Image(nn.Module):
-    """Convolutions of stride 2 over the last two axes of x (b, h, w) or (b, c, h, w), pooled to 2 x 2 places."""
+    """Convolutions of stride 2 over the last two axes of x (b, h, w) or (b, c, h, w), pooled to 2 x 2 places.
+
+    The means of 4 x 4 blocks of the image are handed on as they are: a weak signal over many pixels is seen in the
+    first steps of training, while convolutions alone may stop before they see anything.
+    """
 
     def __init__(self, recipe: ImageEmbedding, event: tuple[int, ...]) -> None:
         super().__init__()
@@ -50,11 +56,15 @@ class Image(nn.Module):
         for a, b in itertools.pairwise(widths):
             layers += [nn.Conv2d(a, b, kernel_size=3, stride=2, padding=1), nn.SiLU()]
         self.convolve = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(2), nn.Flatten())
-        self.last = nn.Linear(4 * widths[-1], recipe.features)
+        self.blocks = nn.Sequential(nn.AdaptiveAvgPool2d(IMAGE_BLOCKS), nn.Flatten())
+        pixels = int(np.prod(event[-2:]))
+        self.gain = max(pixels / IMAGE_BLOCKS**2, 1.0) ** 0.25  # between smooth images and pure noise
+        self.last = nn.Linear(4 * widths[-1] + IMAGE_BLOCKS**2 * widths[0], recipe.features)
 
     def forward(self, x: Tensor) -> Tensor:
         """(b, *event) to (b, features)."""
-        return self.last(self.convolve(x[:, None] if x.ndim == 3 else x))
+        x = x[:, None] if x.ndim == 3 else x
+        return self.last(torch.cat([self.convolve(x), self.gain * self.blocks(x)], -1))
 
 
 class Sequence(nn.Module):

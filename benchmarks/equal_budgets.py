@@ -1,0 +1,196 @@
+"""Cost-aware against plain sampling at the same CPU seconds, on the simulators of the notebooks in `examples/`.
+
+    python benchmarks/equal_budgets.py genomes [--seeds 5]      what has no record yet
+    python benchmarks/equal_budgets.py                          the same for every notebook of SETTINGS
+
+The simulator is that of the notebook: its cell with the tag `simulator`. Each seed is one line of
+`benchmarks/records/equal_budgets.jsonl`. An arm is a campaign with the same pilot and budget, plain (penalty 0) or
+cost-aware (the default), and the line keeps for each
+
+    quoted, done     runs, cost of a run, share of effective runs: what the quote said, what happened after the pilot
+    log_density      mean log density of NPE (the same settings) at the parameters of prior runs that no arm saw, over
+                     all of them and for the cheap, middle and expensive third of them by measured cost
+
+and the same log densities of sbi's NPE on the plain runs. `tools/benchmarks_page.py` writes them into the docs. Needs
+the extras neural and examples, and sbi.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import thrifty as th
+from thrifty.benchmark.records import shorten
+from thrifty.benchmark.task_runner import hold_alone, name_commit, name_machine
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORDS = ROOT / "benchmarks" / "records" / "equal_budgets.jsonl"
+THIRDS = ("cheap", "middle", "expensive")
+HELD_OUT_SEED = 90_001  # of the prior runs behind the log densities
+
+sys.path.insert(0, str(ROOT / "tools"))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Pilot runs, the budget of an arm, and the number of held-out prior runs."""
+
+    pilots: int
+    budget: str
+    held_out: int
+
+
+SETTINGS = {"genomes": Setting(40, "20 cpu-s", 450)}
+
+
+def read_simulator(name: str) -> tuple[dict[str, Any], str]:
+    """Run the cell of a notebook that defines its simulator; return its names and its hash."""
+    from notebook_pages import EXAMPLES, hash_text, list_code, read_notebook
+
+    cells = list_code(read_notebook(EXAMPLES / f"{name}.ipynb"))
+    (source,) = (cell.source for cell in cells if "simulator" in cell.metadata.get("tags", ()))
+    found: dict[str, Any] = {"__name__": "__main__"}  # as in the notebook
+    exec(compile(source, f"{name}.ipynb", "exec"), found)
+    return found, hash_text(source)
+
+
+def compare(name: str, seed: int) -> dict[str, Any]:
+    """Spend the budget in both arms once; return what each did, and what its quote said."""
+    begin, setting = time.process_time(), SETTINGS[name]
+    model, code = read_simulator(name)
+    arms, tables = {}, {}
+    for arm, penalty in (("plain", 0.0), ("aware", None)):
+        arms[arm], tables[arm] = run_arm(model["simulate"], model["prior"], setting, seed, penalty)
+    held_out = run_held_out(name)
+    for arm, sims in tables.items():
+        posterior = th.NPE(model["prior"]).fit(sims, seed=seed)
+        scores = posterior.log_prob_batched(held_out.theta[:, None], held_out.x)[:, 0]
+        arms[arm]["log_density"] = average_by_third(scores, held_out.cost)
+    scores = score_sbi(model["prior"], tables["plain"], held_out, seed)
+    arms["sbi"] = {"log_density": average_by_third(scores, held_out.cost)}
+    return {
+        "example": name, "seed": seed, "budget": setting.budget, "pilots": setting.pilots, "held_out": setting.held_out,
+        **arms, "cpu_seconds": time.process_time() - begin, "simulator": code, "version": th.__version__,
+        "commit": name_commit(ROOT, "src/thrifty"), "machine": name_machine(),
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+    }  # fmt: skip
+
+
+def run_arm(
+    simulate: Any, prior: Any, setting: Setting, seed: int, penalty: float | None
+) -> tuple[dict[str, Any], th.Simulations]:
+    """Run one campaign under a budget; what its quote said, what it did, and its runs."""
+    with tempfile.TemporaryDirectory(prefix="thrifty-equal-") as folder:
+        campaign = th.Campaign(Path(folder) / "runs", simulate, prior, seed=seed)
+        campaign.pilot(setting.pilots, engine=th.Inline(), progress="quiet")
+        quote = campaign.quote(budget=setting.budget, penalty=penalty)
+        campaign.plan(budget=setting.budget, penalty=penalty)
+        campaign.run(engine=th.Inline(), progress="quiet")
+        sims = campaign.simulations()
+    row, new = quote.chosen, sims[sims.index >= setting.pilots]
+    own_weights = th.CostAware(prior, quote.cost, row.penalty).log_weight(new.theta)
+    quoted = {
+        "runs": quote.runs(row),
+        "cost_per_run": row.cost,
+        "effective_share": row.ess_fraction,
+        "saved": row.saved,
+        "saved_per_effective": row.saved_per_effective,
+    }
+    done = {
+        "runs": len(new),
+        "cost_per_run": float(new.cost.mean()),
+        "effective_share": float(th.ess(own_weights) / len(new)),
+        "pilot_seconds": float(sims.cost.sum() - new.cost.sum()),
+        "seconds": float(sims.cost.sum()),
+        "effective_with_pilot": float(th.ess(sims.log_weights)),
+    }
+    return {"quoted": quoted, "done": done}, sims
+
+
+@cache
+def run_held_out(name: str) -> th.Simulations:
+    """Run prior draws that no arm sees."""
+    model, _ = read_simulator(name)
+    theta = model["prior"].sample(SETTINGS[name].held_out, np.random.default_rng(HELD_OUT_SEED))
+    draws = th.Draws(theta=theta, names=model["prior"].names)
+    return th.simulate(model["simulate"], draws, seed=HELD_OUT_SEED, engine=th.Inline(), progress="quiet")
+
+
+def average_by_third(values: np.ndarray, cost: np.ndarray) -> dict[str, float]:
+    """Average over all rows, and over the thirds of them by cost.
+
+    Example:
+        >>> average_by_third(np.array([1.0, 2.0, 6.0]), np.array([30.0, 10.0, 20.0]))
+        {'all': 3.0, 'cheap': 2.0, 'middle': 6.0, 'expensive': 1.0}
+    """
+    parts = zip(THIRDS, np.array_split(np.argsort(cost), len(THIRDS)), strict=True)
+    return {"all": float(values.mean())} | {third: float(values[rows].mean()) for third, rows in parts}
+
+
+def score_sbi(prior: Any, sims: th.Simulations, held_out: th.Simulations, seed: int) -> np.ndarray:
+    """Log densities (n,) of the held-out pairs under sbi's NPE with its defaults, normalised inside the prior."""
+    import torch
+    from sbi.inference import NPE
+
+    from thrifty.benchmark.methods.sbi_methods import SbiPosterior, make_torch_prior, silence, to_tensor
+
+    torch.set_num_threads(1)
+    torch.manual_seed(seed)
+    with silence():
+        trainer = NPE(prior=make_torch_prior(prior), show_progress_bars=False)
+        trainer.append_simulations(to_tensor(sims.theta), to_tensor(sims.x)).train()
+        posterior = SbiPosterior(trainer.build_posterior())
+    return np.array(
+        [posterior.log_prob(theta[None], x)[0] for theta, x in zip(held_out.theta, held_out.x, strict=True)]
+    )
+
+
+def read_lines(path: Path = RECORDS) -> list[dict[str, Any]]:
+    """Read the whole lines of the records."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def append_line(line: dict[str, Any], path: Path = RECORDS) -> None:
+    """Add a line, on the disk before this returns."""
+    with path.open("a", encoding="utf-8") as handle:
+        handle.write(json.dumps(shorten_all(line)) + "\n")
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def shorten_all(value: Any) -> Any:
+    """Keep six digits of every number."""
+    return {key: shorten_all(part) for key, part in value.items()} if isinstance(value, dict) else shorten(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", default=list(SETTINGS))
+    parser.add_argument("--seeds", type=int, default=5)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", th.ThriftyWarning)
+    with hold_alone(Path(tempfile.gettempdir()) / "thrifty-equal-budgets.lock"):
+        for name in args.names:
+            done = {line["seed"] for line in read_lines() if line["example"] == name}
+            for seed in sorted(set(range(1, args.seeds + 1)) - done):
+                line = compare(name, seed)
+                append_line(line)
+                print(f"{name} seed {seed}: {line['cpu_seconds']:.0f} CPU s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
