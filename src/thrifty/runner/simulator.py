@@ -125,8 +125,8 @@ def pack(simulator: Any, *, everything: bool = False) -> bytes:
         raise SimulatorError(
             f"simulator {get_name(simulator)!r} cannot be sent to worker processes: {error}",
             code="cannot-load-simulator",
-            why="it holds something that only lives in this process (an open file, a lock, a connection)",
-            fix="open it inside the function, or use engine=th.Inline()",
+            why="it holds something that only lives in this process (an open file, a lock, a connection, some modules)",
+            fix="open or import it inside the function, or use engine=th.Inline()",
         ) from None
 
 
