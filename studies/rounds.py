@@ -250,8 +250,10 @@ def _judgement(record: Record, names: Sequence[str]) -> str:
     for name in names:
         mean, error, count = compare(record, "NLE rounds", "NLE rounds, cost-blind", "c2st", [name])
         if count:
-            arms = ("NLE rounds", "NLE rounds, cost-blind")
-            runs = [column(pick(record, arm=arm, problem=name), "runs").mean() for arm in arms]
+            blind = pick(record, arm="NLE rounds, cost-blind", problem=name)
+            aware = [pick(record, arm="NLE rounds", problem=name, at=v["at"], seed=v["seed"]) for v in blind]
+            pairs = [(mine[0]["runs"], v["runs"]) for mine, v in zip(aware, blind, strict=True) if mine]
+            runs = np.sum(pairs, axis=0) if pairs else np.full(2, np.nan)
             body.append([name, show_gap(mean, error), f"{runs[0] / runs[1]:.2f}", str(count)])
     lines.append("**The penalty inside rounds**: NLE rounds with c^(1/4) beside NLE rounds without, at equal cost.\n")
     lines.append(table(["problem", "difference in C2ST", "ratio of runs", "posteriors"], body) + "\n")

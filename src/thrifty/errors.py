@@ -26,6 +26,7 @@ One form for all: *what* is wrong, with the value and its place; *why* it matter
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-_HOME = str(Path(__file__).parent)  # of the files whose lines a warning does not point at
+_HOME = f"{Path(__file__).parent}{os.sep}"  # of the files whose lines a warning does not point at
 
 
 class ThriftyError(Exception):

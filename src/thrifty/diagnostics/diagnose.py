@@ -107,7 +107,7 @@ def diagnose(
             warnings.simplefilter("ignore", ThriftyWarning)
         checks = _calibrate(judged, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     if SEEN_RUNS in notes and not any(isinstance(check, NotMeasured) for check in checks):
-        checks.append(NotMeasured("the tests agree with it, but only on runs that may have trained it: pass held_out="))
+        checks.append(NotMeasured("tested only on runs that may have trained the posterior: pass held_out="))
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None

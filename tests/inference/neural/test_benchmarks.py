@@ -23,6 +23,15 @@ def test_the_quick_version_prints_its_table(script):
     assert "| NPE |" in done.stdout and "| NLE |" in done.stdout
 
 
+@pytest.mark.slow
+def test_every_piece_is_compared_with_a_known_answer():
+    command = [sys.executable, str(BENCHMARKS / "known_answers.py"), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    for piece in range(1, 11):
+        assert f"\n| {piece} " in done.stdout
+
+
 @pytest.fixture
 def benchmark_module(request, monkeypatch):
     """A script of the benchmarks as a module; what it imports beside itself is forgotten afterwards."""
@@ -41,3 +50,12 @@ def test_the_page_shows_the_table_of_the_records(benchmark_module):
     assert table in benchmark_module.PAGE.read_text(), "python benchmarks/small_n.py --page, and training.py --page"
     changed = [row | {"log_density": row["log_density"] + 0.5 * row["estimator"].startswith("thrifty")} for row in rows]
     assert benchmark_module.make_table(changed) != table  # the mutant: figures are in it
+
+
+@pytest.mark.parametrize("benchmark_module", ["known_answers"], indirect=True)
+def test_the_page_shows_the_known_answers_of_the_records(benchmark_module):
+    rows = benchmark_module.read_rows(benchmark_module.RECORDS)
+    assert {row["piece"].split()[0] for row in rows} == {str(piece) for piece in range(1, 11)}
+    table = benchmark_module.make_table(rows)
+    assert table in benchmark_module.PAGE.read_text(), "python benchmarks/known_answers.py --page"
+    assert benchmark_module.make_table([row | {"ours": row["ours"] + 0.5} for row in rows]) != table  # the mutant

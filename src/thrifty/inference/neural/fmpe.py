@@ -71,8 +71,9 @@ class FMPE(NPE):
         if getattr(posterior.trained.net.density, "learns_score", False):
             warn(
                 "[poor-training] sbi's score estimator is learned less exactly from few runs than a field: most of its"
-                " training is at noise far below the width of a posterior, and says nothing about its place. Check the"
-                " posterior with th.diagnose, or use th.FlowMatching() or sbi's posterior_flow_nn()"
+                " training is at noise far below the width of a posterior, and says nothing about its place. Use"
+                " th.FlowMatching() or sbi's posterior_flow_nn(); or small steps, Training(learning_rate=5e-4,"
+                " batch=100, patience=40), and th.diagnose"
             )
         return posterior
 
