@@ -83,7 +83,7 @@ def test_an_executor_that_was_made_is_replaced(copied, monkeypatch):
             until = time.monotonic() + 60
             while (len(made) < pools or not made[-1]._processes) and time.monotonic() < until:
                 time.sleep(0.02)
-            kill_one(folder, len(recorded(folder)) + 40, lambda: made[-1])
+            kill_one(folder, len(recorded(folder)) + 15, lambda: made[-1])
 
     thread = threading.Thread(target=kill_twice)
     thread.start()
