@@ -1,6 +1,6 @@
 """Posteriors in fewer dimensions, of any method: some parameters held at a value, or only some of them looked at.
 
-    condition   p(free | fixed, x_o) ∝ p(free, fixed | x_o): the posterior's density, sampled by emcee
+    condition   p(free | fixed, x_o) ∝ p(free, fixed | x_o): the posterior's density, sampled by emcee (or listed)
     marginal    p(chosen | x_o): columns of the posterior's draws; its density is a kernel estimate
 
 Where a posterior's own density is a kernel estimate (ABC), so is that of its conditionals.
@@ -8,7 +8,7 @@ Where a posterior's own density is a kernel estimate (ABC), so is that of its co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,13 @@ import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference import archive
-from thrifty.inference.answers.evidence import LogEvidence, integrate_likelihood
+from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.kernel_density import estimate_log_density
+from thrifty.inference.answers.pilot import LogDensity, Pilot, integrate_density, sample_density
 from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws
-from thrifty.inference.sampling.mcmc import Chains, sample_posterior
+from thrifty.inference.sampling.mcmc import Chains
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names
@@ -31,10 +32,7 @@ from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.types import Array, Levels, as_rows, levels_of
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
-PILOT_WIDTH = 2.0  # times their spread: a conditional may lie beside its marginal
 DENSITY_DRAWS = 4_000  # behind the kernel density of a marginal
-
-LogDensity = Callable[[Array], Array]
 
 
 class Divisible:
@@ -139,40 +137,6 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     return number
 
 
-@dataclass(frozen=True)
-class _Start:
-    """A wide Gaussian over unbounded coordinates, in place of a prior: where the search begins."""
-
-    box: BoxTransform
-    centre: Array
-    spread: Array
-
-    @property
-    def dim(self) -> int:
-        return len(self.centre)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return as_parameter_names((), self.dim)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return self.box.low, self.box.high
-
-    @property
-    def levels(self) -> Levels:
-        return self.box.levels or (None,) * self.dim
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self.box.to_bounded(self.centre + self.spread * rng.standard_normal((n, self.dim)))
-
-    def log_prob(self, theta: npt.ArrayLike) -> Array:
-        z = self.box.to_unconstrained(theta)
-        square = np.square((z - self.centre) / self.spread).sum(1)
-        constant = np.log(self.spread).sum() + 0.5 * self.dim * np.log(2 * np.pi)
-        return self.box.log_jacobian_at(theta) - 0.5 * square - constant
-
-
 @dataclass(frozen=True, eq=False)
 class ConditionalPosterior(Divisible):
     """The posterior of some parameters, given values of the others; made by `posterior.condition`.
@@ -224,11 +188,8 @@ class ConditionalPosterior(Divisible):
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Chains:
         """Draw the free parameters by emcee, with ESS and R-hat; warns when they are poor."""
         check_draws(n, seed)
-        start = self._start(x_o, seed)
-        density = self.bind_density(x_o)
-        chains = sample_posterior(
-            lambda theta: density(theta) - start.log_prob(theta), start, n, rng=np.random.default_rng(seed)
-        )
+        rng = np.random.default_rng(seed)
+        chains = sample_density(self.bind_density(x_o), self._find_pilot(x_o, seed), n, rng=rng)
         return replace(chains, names=self.names)
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
@@ -239,10 +200,8 @@ class ConditionalPosterior(Divisible):
         """Log density (k,) of the free parameters (k, p), normalised numerically."""
         key, density = hash_observation(x_o), self.bind_density(x_o)
         if key not in self._levels:
-            start = self._start(x_o, 0)
-            rng = np.random.default_rng(0)
-            found = integrate_likelihood(lambda t: density(t) - start.log_prob(t), start, rng=rng, quiet=True)
-            self._levels[key] = found.value
+            pilot = self._find_pilot(x_o, 0)
+            self._levels[key] = integrate_density(density, pilot, rng=np.random.default_rng(0))
         return density(as_rows(theta, dim=len(self.names), names=self.names)) - self._levels[key]
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
@@ -258,10 +217,9 @@ class ConditionalPosterior(Divisible):
 
         return density
 
-    def _start(self, x_o: npt.ArrayLike, seed: int) -> _Start:
-        box = BoxTransform(*self.parameter_bounds, self.parameter_levels)
-        z = box.to_unconstrained(self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free])
-        return _Start(box, z.mean(0), PILOT_WIDTH * z.std(0) + 1e-9)
+    def _find_pilot(self, x_o: npt.ArrayLike, seed: int) -> Pilot:
+        draws = self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free]
+        return Pilot.of(draws, BoxTransform(*self.parameter_bounds, self.parameter_levels))
 
     def save(self, path: str | Path) -> None:
         """Write the whole posterior and the values to one file; `th.load_posterior(path)` reads it."""
