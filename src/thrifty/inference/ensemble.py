@@ -100,6 +100,10 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
         """What values each parameter takes."""
         return self.members[0].parameter_levels
 
+    def list_usual(self) -> Array:
+        """Return parameters (k, p) such as those of the runs."""
+        return self.members[0].list_usual()
+
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Parameter names."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError
+from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.kernel_density import estimate_log_density
@@ -29,9 +29,12 @@ from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, Levels, as_rows, levels_of
+from thrifty.types import Array, Levels, as_rows, find_discrete, levels_of
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
+OUTER_SHARE = 0.005  # of the runs on each side: farther out a density over unbounded coordinates rests on single runs
+INNER_STEP = 0.01  # of the draws' range: the outermost draw is such a single one too
+MAX_GAP = 0.01  # of the runs' range, from the outermost run to a held value: more is said
 DENSITY_DRAWS = 4_000  # behind the kernel density of a marginal
 
 
@@ -101,6 +104,12 @@ class Divisible:
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
         """Return theta (k, p) -> log density (k,) at x_o up to a constant; what all calls share is done once."""
         return lambda theta: self.log_prob(theta, x_o)  # type: ignore[attr-defined]
+
+    def list_usual(self) -> Array:
+        """Return parameters (k, p) such as those of the runs: these themselves, or draws of the prior."""
+        if (runs := getattr(self, "theta", None)) is not None:
+            return runs
+        return self.prior.sample(PILOT_DRAWS, np.random.default_rng(0))  # type: ignore[attr-defined]
 
 
 def has_evidence(posterior: Any) -> bool:
@@ -205,17 +214,44 @@ class ConditionalPosterior(Divisible):
         return density(as_rows(theta, dim=len(self.names), names=self.names)) - self._levels[key]
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
-        """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values."""
+        """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values.
+
+        A density learned without bounds knows nothing about the last bit before a bound, which lies infinitely far
+        out: a value beyond 99 % of the runs and beyond the posterior's draws is moved to where these begin.
+        """
         whole, free, known = self.posterior.bind_density(x_o), self._free, self.posterior.parameter_names
+        held, values = find_columns(list(self.fixed), known), self._move_inside(x_o)
 
         def density(theta: Array) -> Array:
             rows = np.empty((len(theta), len(known)))
-            for name, value in self.fixed.items():
-                rows[:, known.index(name)] = value
-            rows[:, free] = theta
+            rows[:, held], rows[:, free] = values, theta
             return whole(rows)
 
         return density
+
+    def list_usual(self) -> Array:
+        """Return free parameters such as those of the runs."""
+        return self.posterior.list_usual()[:, self._free]
+
+    def _move_inside(self, x_o: npt.ArrayLike) -> Array:
+        """Return the held values, those in the gap before a bound moved to where runs or draws are."""
+        held = find_columns(list(self.fixed), self.posterior.parameter_names)
+        low, high = (ends[held] for ends in self.posterior.parameter_bounds)
+        values, usual = np.array(list(self.fixed.values())), self.posterior.list_usual()[:, held]
+        discrete = find_discrete(self.posterior.parameter_levels)[held]
+        first, last = np.quantile(usual, [OUTER_SHARE, 1 - OUTER_SHARE], axis=0)
+        first = np.where(np.isfinite(low) & ~discrete, first, -np.inf)
+        last = np.where(np.isfinite(high) & ~discrete, last, np.inf)
+        if ((values >= first) & (values <= last)).all():
+            return values
+        draws = self.posterior.sample(PILOT_DRAWS, x_o, seed=0)[:, held]
+        edge = INNER_STEP * np.ptp(draws, axis=0)
+        moved = np.clip(values, np.minimum(first, draws.min(0) + edge), np.maximum(last, draws.max(0) - edge))
+        beyond = np.maximum(usual.min(0) - values, values - usual.max(0)) > MAX_GAP * np.ptp(usual, axis=0)
+        for name, given, used, is_far in zip(self.fixed, values, moved, beyond, strict=True):
+            if used != given and is_far:
+                warn(f"[too-few-runs] {name} = {given:g} is held at {used:g}: nearer to its bound there are no runs")
+        return moved
 
     def _find_pilot(self, x_o: npt.ArrayLike, seed: int) -> Pilot:
         draws = self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free]
@@ -264,6 +300,10 @@ class MarginalPosterior(Divisible):
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) of the kept parameters: columns of the whole posterior's draws."""
         return self.posterior.sample(n, x_o, seed=seed)[:, self._columns]
+
+    def list_usual(self) -> Array:
+        """Return kept parameters such as those of the runs."""
+        return self.posterior.list_usual()[:, self._columns]
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log kernel density (k,) of 4,000 draws at theta (k, p), with Silverman's width."""
