@@ -166,6 +166,30 @@ def test_other_statistics_are_refused(rng):
         refuse(fits, says, "conflicting-settings", x_o=[X_O])
 
 
+def test_statistics_in_another_order_are_refused(rng):
+    """Of studies, of posteriors, of one beside the other, and with a model without names in between."""
+    prior, x_o = th.Normal(0, 1), {"level": 0.2, "spread": 5.1}
+
+    def fit(*names):
+        theta = rng.normal(size=(2_000, 1))
+        both = {"level": theta[:, 0] + rng.normal(size=2_000), "spread": 5 + rng.normal(size=2_000)}
+        x = np.column_stack([both[name] for name in names or ("level", "spread")])
+        sims = th.Simulations.from_arrays(theta=theta, x=x, x_names=names)
+        return th.Study(th.ABC(prior).fit(sims), sims, x[0], method="abc")
+
+    one, other, plain = fit("level", "spread"), fit("spread", "level"), fit()
+    for models in (
+        {"a": one.posterior, "b": other.posterior},
+        {"a": one, "b": other.posterior},
+        {"a": one.posterior, "b": other},
+        {"a": one, "plain": plain, "b": other},
+        {"a": one.posterior, "plain": plain.posterior, "b": other.posterior},
+    ):
+        refuse(models, "'a' has the statistics level, spread, 'b' spread, level", "conflicting-settings", x_o=x_o)
+    same = th.compare({"plain": plain, "a": one.posterior, "b": fit("level", "spread").posterior}, x_o)
+    assert (np.abs(same.probability - 1 / 3) < 5 * same.probability_se).all()
+
+
 def test_methods_without_an_evidence_are_refused(rng):
     found = tables(2_000, rng)
     fits = studies(th.ABC, found)

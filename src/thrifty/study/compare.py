@@ -21,7 +21,7 @@ from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
-from thrifty.named import order_observation
+from thrifty.named import list_names, order_observation
 from thrifty.study.study import Study
 from thrifty.types import Array, freeze, set_fields
 from thrifty.weights import normalise
@@ -160,8 +160,8 @@ def compare(
         )
     if len(models) < 2:
         raise ConfigError(f"{len(models)} model to compare; two at least are needed", code="bad-setting")
-    observation = _read_observation(models, x_o)
     _check_outputs(models)
+    observation = _read_observation(models, x_o)
     posteriors: dict[str, Any] = {
         name: model.posterior if isinstance(model, Study) else model for name, model in models.items()
     }
@@ -178,8 +178,7 @@ def compare(
 
 def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> Array:
     if x_o is not None:
-        names = next((post.x_names for post in models.values() if getattr(post, "x_names", ())), ())
-        names = names or next((m.simulations.x_names for m in models.values() if isinstance(m, Study)), ())
+        names = next(filter(None, map(_find_names, models.values())), ())
         return np.asarray(order_observation(x_o, (len(names),), names), dtype=np.float64)
     known = {name: np.asarray(model.x_o) for name, model in models.items() if isinstance(model, Study)}
     if len(known) < len(models):
@@ -195,16 +194,23 @@ def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> A
 
 
 def _check_outputs(models: Mapping[str, Any]) -> None:
-    """Refuse studies whose outputs have other shapes or other names."""
+    """Refuse models whose outputs have other shapes, other names, or the same names in another order."""
     tables = {name: model.simulations for name, model in models.items() if isinstance(model, Study)}
     for (name, own), (other, its) in pairwise(tables.items()):
         shapes = [table.x.shape[2:] if table.m > 1 else table.x.shape[1:] for table in (own, its)]
         if shapes[0] != shapes[1]:
             raise _incomparable(f"outputs of {name!r} have shape {shapes[0]}, those of {other!r} {shapes[1]}")
-        if own.x_names and its.x_names and own.x_names != its.x_names:
-            raise _incomparable(
-                f"{name!r} has the statistics {', '.join(own.x_names)}, {other!r} {', '.join(its.x_names)}"
-            )
+    named = {name: names for name, model in models.items() if (names := _find_names(model))}
+    for (name, own), (other, its) in pairwise(named.items()):
+        if own != its:
+            raise _incomparable(f"{name!r} has the statistics {list_names(own)}, {other!r} {list_names(its)}")
+
+
+def _find_names(model: Any) -> tuple[str, ...]:
+    """Return the names of the numbers in an observation of a study or a posterior, or nothing."""
+    if isinstance(model, Study):
+        return tuple(model.simulations.x_names) or _find_names(model.posterior)
+    return tuple(getattr(model, "x_names", ()))
 
 
 def _incomparable(what: str) -> ConfigError:
