@@ -212,6 +212,27 @@ def test_densities_beside_probabilities_are_refused():
     assert th.compare({"a": plain, "b": plain}, [1.0]).probability.tolist() == [0.5, 0.5]
 
 
+@pytest.mark.parametrize("kind", ["abc", "ensemble", "synthetic", "loaded"])
+def test_failed_runs_of_posteriors_are_said(kind, rng, tmp_path):
+    prior, theta = th.Uniform(0, 1), rng.uniform(size=(600, 1))
+    m, bad = (20 if kind == "synthetic" else 1), theta[:, 0] > 0.6
+    x = theta[:, None] + 0.1 * rng.normal(size=(600, m, 1))
+    whole = th.Simulations(theta=theta, x=x if m > 1 else x[:, 0], m=m)
+    x = np.where(bad[:, None, None], np.nan, x)
+    part = th.Simulations(theta=theta, x=x if m > 1 else x[:, 0], m=m, status=np.where(bad, "error", "ok"))
+    method = th.SyntheticLikelihood(prior, how="regression") if kind == "synthetic" else th.ABC(prior)
+    method = th.Ensemble(method, members=2) if kind == "ensemble" else method
+    with pytest.warns(th.ThriftyWarning, match="conditional on finishing"):
+        fits = {"fails": method.fit(part), "whole": method.fit(whole)}
+    if kind == "loaded":
+        fits["fails"].save(tmp_path / "p")
+        fits["fails"] = th.load_posterior(tmp_path / "p")
+    with pytest.warns(th.ThriftyWarning) as caught:
+        th.compare(fits, [0.3])
+    said = [str(one.message) for one in caught if "too-many-failures" in str(one.message)]
+    assert len(said) == 1 and f"{bad.mean():.1%} of prior mass of 'fails' failed" in said[0]
+
+
 def test_too_large_an_error_is_said():
     class Poor:
         def log_evidence(self, x_o, seed):

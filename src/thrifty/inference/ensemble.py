@@ -115,6 +115,11 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
         return getattr(self.members[0], "x_names", ())
 
     @property
+    def failed_mass(self) -> float:
+        """Largest share of prior mass whose runs failed, of the members that say it."""
+        return max(getattr(member, "failed_mass", 0.0) for member in self.members)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about the fits."""
         return tuple(dict.fromkeys(note for member in self.members for note in getattr(member, "notes", ())))

@@ -270,7 +270,7 @@ def _read_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) ->
 
 def _warn_if_poor(models: Mapping[str, Any], found: Comparison) -> None:
     for name, model in models.items():
-        mass = model.simulations.failed_mass if isinstance(model, Study) else 0.0
+        mass = getattr(model.simulations if isinstance(model, Study) else model, "failed_mass", 0.0)
         if mass > MAX_FAILED_MASS:
             warn(f"[too-many-failures] {mass:.1%} of prior mass of {name!r} failed; its evidence is of finished runs")
     for name, one in zip(found.names, found.evidences, strict=True):

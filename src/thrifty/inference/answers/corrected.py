@@ -118,6 +118,11 @@ class Corrected(Divisible):
         return getattr(self.posterior, "x_names", ())
 
     @property
+    def failed_mass(self) -> float:
+        """Share of prior mass whose runs failed in the table of the likelihood, where it says so."""
+        return getattr(self.likelihood, "failed_mass", 0.0)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about both fits."""
         parts = (self.posterior, self.likelihood)
