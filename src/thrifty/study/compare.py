@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -225,6 +226,12 @@ def _incomparable(what: str) -> ConfigError:
 def _check_methods(posteriors: Mapping[str, Any]) -> None:
     """Refuse posteriors without an evidence, and ABC beside densities."""
     for name, post in posteriors.items():
+        if hasattr(post, "fit") and not hasattr(post, "sample"):
+            raise ConfigError(
+                f"{name!r} is a method ({type(post).__name__}) that has not been fitted",
+                code="bad-setting",
+                fix=f"th.{type(post).__name__}(prior).fit(simulations)",
+            )
         if not has_evidence(post):
             raise ConfigError(
                 f"the posterior of {name!r} ({type(post).__name__}) has no evidence",
@@ -258,6 +265,12 @@ def _check_measures(names: Sequence[str], evidences: Sequence[LogEvidence]) -> N
 
 def _read_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> Array:
     prior = dict.fromkeys(models, 1.0) if prior is None else prior
+    if not isinstance(prior, Mapping) or not all(isinstance(share, Real) for share in prior.values()):
+        raise ConfigError(
+            f"prior = {prior!r}, expected a number for each model by its name",
+            code="bad-setting",
+            fix=f"prior={dict.fromkeys(models, 1 / len(models))}",
+        )
     values = np.array([prior.get(name, np.nan) for name in models], dtype=np.float64)
     if set(prior) != set(models) or not ((values >= 0) & np.isfinite(values)).all() or values.sum() <= 0:
         raise ConfigError(

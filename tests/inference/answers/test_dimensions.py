@@ -110,6 +110,10 @@ def test_marginal_keeps_columns_in_order():
         (lambda p: p.marginal("a", "a"), "each once", "bad-name"),
         (lambda p: p.condition(a=np.nan), "expected a number", "bad-setting"),
         (lambda p: p.condition(a=[1.0, 2.0]), "expected a number", "bad-setting"),
+        (lambda p: p.condition(a=None), "a = None, expected a number", "bad-setting"),
+        (lambda p: p.condition(0.3), r"0.3 has no name(?s:.*)posterior.condition\(a=", "bad-name"),
+        (lambda p: p.marginal(("a", "b")), r'by their names(?s:.*)posterior.marginal\("a", "b"\)', "bad-name"),
+        (lambda p: p.marginal(0), "0: parameters are asked for by their names", "bad-name"),
     ],
 )
 def test_wrong_requests(ask, says, code):

@@ -43,15 +43,22 @@ class Divisible:
 
     names: tuple[str, ...]
 
-    def condition(self, **values: float | str) -> ConditionalPosterior:
+    def condition(self, /, *unnamed: Any, **values: float | str) -> ConditionalPosterior:
         """Hold parameters at values: `posterior.condition(beta=0.3)` is the posterior of the others given beta = 0.3.
 
         A category is held at its code or its label: `posterior.condition(model="lognormal")`.
 
         Raises:
-            DataError: bad-name, a parameter that the posterior does not have.
+            DataError: bad-name, a parameter that the posterior does not have, or a value without a name.
             ConfigError: bad-setting, a value outside the bounds, or no parameter left.
         """
+        if unnamed:
+            known = self.parameter_names
+            raise DataError(
+                f"{', '.join(map(repr, unnamed))} has no name; the parameters are {', '.join(known)}",
+                code="bad-name",
+                fix=f"posterior.condition({known[0]}=...)",
+            )
         return ConditionalPosterior(self, dict(values))
 
     def marginal(self, *names: str) -> MarginalPosterior:
@@ -60,6 +67,13 @@ class Divisible:
         Raises:
             DataError: bad-name, a parameter that the posterior does not have, or one named twice.
         """
+        if not all(isinstance(name, str) for name in names):
+            known = self.parameter_names
+            raise DataError(
+                f"{', '.join(map(repr, names))}: parameters are asked for by their names, one after the other",
+                code="bad-name",
+                fix="posterior.marginal(" + ", ".join(f'"{name}"' for name in known[:2]) + ")",
+            )
         return MarginalPosterior(self, names)
 
     def sensitivity(self, x_o: npt.ArrayLike, n: int = 1_000, seed: int = 0) -> Sensitivity:
@@ -139,7 +153,7 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     """Read the value at which a parameter is held; a category also by its label."""
     if level and isinstance(value, str) and value in level:
         return float(level.index(value))
-    number = float("nan") if isinstance(value, str) or np.ndim(value) else float(value)
+    number = float(value) if hasattr(value, "__float__") and np.ndim(value) == 0 else float("nan")
     if np.isnan(number) or (level is not None and number != round(number)):
         allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
         raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")
