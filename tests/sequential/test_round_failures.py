@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.errors import ConfigError, QualityGateError
+from thrifty.errors import CampaignError, ConfigError, QualityGateError
 
 pytestmark = pytest.mark.filterwarnings("ignore:the posterior takes")
 PRIOR = th.Uniform([0.0], [10.0], names=["a"])
@@ -87,7 +89,31 @@ def test_a_limit_that_is_no_share_is_refused():
         th.Rounds(th.NPE(PRIOR), max_failed=2.0)
 
 
+def test_a_folder_in_which_nle_was_refused_goes_on_with_modelled_failures(tmp_path):
+    """The first 100 draws of this seed miss the hole, those of round 1 do not: the advice uses what was paid."""
+    campaign = th.Campaign(tmp_path / "c", _fail_near, PRIOR, seed=0, cost="reported")
+    run = {"n": 300, "seed": 0, "engine": th.Inline()}
+    refused = th.Rounds(th.NLE(PRIOR, network=QUICK), rounds=3, tolerance=0)
+    with pytest.raises(QualityGateError, match=r'failures="model"'):
+        refused.run(campaign, [3.0], **run)
+    paid = campaign.status().done
+    assert paid > 100, "the gate of a later round"
+    before = campaign.simulations(allow_incomplete=True, max_failed=1).theta
+    with pytest.raises(CampaignError, match="other-settings"):
+        replace(refused, prior_share=0.3).run(campaign, [3.0], **run)
+    modelled = replace(refused, method=th.NLE(PRIOR, network=QUICK, failures="model"))
+    study = modelled.run(campaign, [3.0], **run)
+    assert len(study.simulations) == 300 and np.array_equal(study.simulations.theta[:paid], before)
+    assert len(modelled.run(campaign, [3.0], **run).simulations) == 300
+
+
 def _fail_above(theta, rng):
     if theta[0] > 7:
         raise ValueError("no convergence")
     return theta + 0.5 * rng.normal(size=1)
+
+
+def _fail_near(theta, rng):
+    if 2.92 < theta[0] < 3.08:
+        raise ValueError("no convergence")
+    return th.Output(theta + 0.05 * rng.normal(size=1), cost=1.0)

@@ -28,7 +28,7 @@ from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
-from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, stages_from_list, stages_to_list
+from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, list_changes, stages_from_list, stages_to_list
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
 from thrifty.store.validate import Block, reject_malformed
 from thrifty.tables.simulations import Simulations
@@ -140,8 +140,7 @@ class CampaignGenerations:
             if stored is None and drawn:
                 _refuse_to_continue(folder, "another sequential method")
             if kept["judged"]:  # before, nothing drawn depends on x_o: any may follow round 0
-                before = kept["identity"]
-                changed = [f"{key}: {before.get(key)} -> {v}" for key, v in identity.items() if before.get(key) != v]
+                changed = list_changes(kept["identity"], identity)
                 if changed:
                     _refuse_to_continue(folder, "; ".join(changed))
             with reject_malformed(folder, "what was found between rounds"):
