@@ -141,6 +141,8 @@ class Loop:
         began, stopped = time.monotonic(), ""
         for earlier, sims in self.source.read_earlier():
             self.pool.add(earlier, sims)
+        if len(self.pool) and self.pool.runs.ok.any():
+            _ = self.x_o  # refused before more is run where it does not fit
         for stage in self.recalled.stages:
             now = replace(allowed, runs=stage.runs, cost=stage.cost)
             used = stage.measure_use(self.pool.spent)

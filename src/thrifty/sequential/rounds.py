@@ -23,13 +23,14 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
-from thrifty.inference.checks import MAX_FAILED_MASS
+from thrifty.inference.checks import MAX_FAILED_MASS, check_observed, read_observations
 from thrifty.inference.neural.likelihood_fit import LikelihoodMethod
 from thrifty.inference.neural.npe import NPE
 from thrifty.named import hash_observation
@@ -137,8 +138,10 @@ class Rounds:
         """
         if n is None and budget is None:
             raise ConfigError("nothing says when to stop", code="conflicting-settings", fix="give n= or budget=")
+        check_observed(x_o)
+        check = partial(read_observations, x_o)
         generations, allowed = open_generations(
-            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine
+            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine, check=check
         )
         return Loop(self, generations, x_o, cost=cost, seed=seed, on_round=on_round).run(allowed)
 
