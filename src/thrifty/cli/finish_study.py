@@ -86,9 +86,11 @@ def translate_advice(line: str) -> str:
     Example:
         >>> translate_advice("  note: cost model not checked: pass cost=")
         '  note: cost model not checked'
+        >>> translate_advice("  note: measured on runs that it knows: th.diagnose(study, held_out=...)")
+        '  note: measured on runs that it knows'
     """
     line = line.replace("run its draws and pass them as fresh=", "a larger n under [plan] in thrifty.toml adds runs")
-    return re.sub(r"[:;,]? pass \w+=.*$", "", line)
+    return re.sub(r"[:;,]? (pass \w+=|th\.diagnose\().*$", "", line)
 
 
 def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:

@@ -42,7 +42,8 @@ _NEAR_SHARE = 0.3  # of the held-out runs of a method in rounds: half of them we
 _ONE_OBSERVATION = (
     "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
 )
-SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: pass held_out="
+SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)"
+ONLY_SEEN_RUNS = "tested only on runs that may have trained the posterior"
 TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
@@ -107,7 +108,7 @@ def diagnose(
             warnings.simplefilter("ignore", ThriftyWarning)
         checks = _calibrate(judged, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     if SEEN_RUNS in notes and not any(isinstance(check, NotMeasured) for check in checks):
-        checks.append(NotMeasured("tested only on runs that may have trained the posterior: pass held_out="))
+        checks.append(NotMeasured(ONLY_SEEN_RUNS))
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None

@@ -115,9 +115,10 @@ class Study(Displayed):
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """All checks at x_o, computed when first used: `th.diagnose(study)`."""
+        """All checks at x_o, computed when first used: `th.diagnose(study)`. A saved study keeps them in its folder."""
         from thrifty.costs import cost_from_dict
         from thrifty.diagnostics import diagnose
+        from thrifty.report.results import add_diagnosis
 
         if self.each:
             raise ConfigError(
@@ -130,7 +131,15 @@ class Study(Displayed):
         if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
             recipe = self.campaign.session.settings().cost_model
         with warn_once(self._warned):
-            return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+            found = diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+        for folder, result in self._saved:
+            add_diagnosis(folder, result, found.to_dict())
+        return found
+
+    @cached_property
+    def _saved(self) -> list[tuple[Path, Result]]:
+        """Where this study was saved before its checks were made."""
+        return []
 
     def plot(
         self, *, prior: Any = None, truth: npt.ArrayLike | None = None, others: Mapping[str, Any] | None = None
@@ -170,7 +179,10 @@ class Study(Displayed):
             diagnosis=None if checks is None else checks.to_dict(),
             seconds=self.seconds,
         )
-        return save_result(self._folder(folder), result, self.posterior)
+        saved = save_result(self._folder(folder), result, self.posterior)
+        if checks is None:
+            self._saved.append((self._folder(folder), saved))
+        return saved
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the report of the campaign and this posterior, one HTML file with all checks.
