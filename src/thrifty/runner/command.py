@@ -80,10 +80,7 @@ def _read_object(value: dict[str, Any], source: str) -> Output:
 
 def read_csv(data: bytes, source: str) -> Output:
     """Read numbers separated by commas, blanks or lines; a first line of words is a header, which names one row."""
-    rows = [line.replace(",", " ").split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
-    header: list[str] = []
-    if rows and not any(_is_number(cell) for cell in rows[0]):
-        header, rows = rows[0], rows[1:]
+    header, rows = split_csv(data)
     if not rows:
         raise SimulatorError(f"{source} holds no numbers", code="bad-output")
     for i, row in enumerate(rows):
@@ -98,6 +95,21 @@ def read_csv(data: bytes, source: str) -> Output:
     if len(table) == 1 and len(header) == table.shape[1] == len(set(header)):
         return Output(dict(zip(header, table[0].tolist(), strict=True)))
     return Output(table.ravel() if 1 in table.shape else table)
+
+
+def split_csv(data: bytes) -> tuple[list[str], list[list[str]]]:
+    r"""Split text into the names of its header, if it has one, and the cells of its other lines.
+
+    Example:
+        >>> split_csv(b"peak day,size\n3,4\n"), split_csv(b"3 4")
+        ((['peak day', 'size'], [['3', '4']]), ([], [['3', '4']]))
+    """
+    lines = [line for line in data.decode("utf-8-sig", "replace").splitlines() if line.strip()]
+    rows = [line.replace(",", " ").split() for line in lines]
+    if not rows or any(_is_number(cell) for cell in rows[0]):
+        return [], rows
+    header = [name.strip() for name in lines[0].split(",")] if "," in lines[0] else rows[0]
+    return header, rows[1:]
 
 
 def read_npy(data: bytes, source: str) -> Output:
