@@ -441,6 +441,8 @@ def test_few_runs_still_give_a_posterior(done: Project):
     assert typed.code == 0
     parameters = json.loads(typed.out.splitlines()[-1])["parameters"]
     assert all(row["low"] < row["median"] < row["high"] for row in parameters.values())
+    typed = done.type("infer", "--no-checks", "--name", "few", "--method", "abc")
+    assert re.search(r"rests on \d+ accepted runs \(\d+ effective\)", typed.out)
 
 
 @pytest.mark.parametrize("asked", [{}, {"quantile": 0.5}, {"adjust": "none"}])

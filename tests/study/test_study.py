@@ -283,6 +283,8 @@ def test_checks_made_after_inference_are_in_the_report(study: th.Study, tmp_path
     later.save(name="later")
     assert read_results(study.campaign.folder)[-1].diagnosis is None
     page = study.campaign.report(tmp_path / "before.html").read_text(encoding="utf-8")
+    accepted = study.posterior.accepted(study.x_o)
+    assert f"2,000 draws at the observation (1); rests on {len(accepted)} accepted runs ({accepted.ess:.0f} eff" in page
     assert "No check" not in page and "only calibration was measured" in page
     verdict = later.diagnosis.verdict
     kept = {result.name: result.diagnosis for result in read_results(study.campaign.folder)}["later"]

@@ -15,7 +15,7 @@ from thrifty.diagnostics.diagnosis import Diagnosis
 from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
-from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean, format_duration
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
@@ -53,10 +53,12 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         return Section(missing=words, command=facts.command("infer"))
     last = results[-1]
     weights = last.log_weights
-    size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
+    size = "" if weights is None else f" ({1 / np.sum(normalise(weights) ** 2):,.0f} effective)"
+    rests = describe_accepted(posterior, last.x_o)
+    made = "made, runs included," if facts.sequential else "fitted"
     lead = [
-        f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
-        f" {_format_values(last.x_o)}; {'made, runs included,' if facts.sequential else 'fitted'}"
+        f"{clean(last.method, 40)}, {len(last.samples):,} draws{size} at the observation"
+        f" {_format_values(last.x_o)}; {f'{rests}; ' if rests else ''}{made}"
         f"{f' in {format_duration(last.seconds)}' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)

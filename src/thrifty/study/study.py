@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,8 +26,8 @@ import numpy.typing as npt
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.display import Card, Displayed, list_shares
 from thrifty.durations import Duration
-from thrifty.errors import ConfigError, ThriftyWarning, warn_once
-from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.errors import ConfigError, warn_once
+from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.named import split_names
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method
@@ -246,15 +245,8 @@ class Study(Displayed):
 
     def _accepted_line(self) -> list[str]:
         """Say how many accepted runs the answer of an ABC method rests on; nothing for other methods."""
-        if self.each:
-            return []
-        accepted = getattr(self.posterior, "accepted", None)
-        with warnings.catch_warnings():  # said when the draws were made
-            warnings.simplefilter("ignore", ThriftyWarning)
-            found: Any = self.posterior if accepted is None else accepted(self.x_o)
-        if getattr(found, "epsilon", None) is None:
-            return []
-        return [f"  rests on {len(np.unique(found.index)):,} accepted runs ({found.ess:,.0f} effective)"]
+        words = "" if self.each else describe_accepted(self.posterior, self.x_o)
+        return [f"  {words}"] if words else []
 
     def __str__(self) -> str:
         rows = self.summary()
