@@ -297,6 +297,11 @@ def test_failed_prior_mass_is_exit_4(project: Project):
         """)  # fmt: skip
     typed = project.type("run")
     assert typed.code == 4 and "of prior mass failed" in typed.err
+    cause = re.search(r"\d+ runs failed: .+ \(for example run (\d+): thrifty replay \1\)", typed.err)
+    assert cause and f"next: thrifty replay {cause[1]} " in typed.err and "next: thrifty infer" not in typed.err
+    shown = project.type("status")
+    assert cause[0] in shown.out and f"thrifty replay {cause[1]} " in shown.err and "thrifty infer" not in shown.err
+    assert project.type("replay", cause[1]).code == 5
     assert project.type("infer").code == 4
     assert "error[too-many-failures]" in project.type("infer").err
     accepted = project.type("infer", "--max-failed", "0.5", "--no-checks")
