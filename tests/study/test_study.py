@@ -152,6 +152,7 @@ BAD = {
     "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
     "a wrong name": ([1.0], "apc", ConfigError, 'method="abc"'),
+    "letters in another order": ([1.0], "nep", ConfigError, 'method="npe"'),
     "an unknown name": ([1.0], "flow", ConfigError, "by name there are npe, fmpe, nle, nre, abc"),
 }
 

@@ -55,8 +55,15 @@ def read_json(data: bytes, source: str) -> Output:
     raise SimulatorError(
         f"{source} line 1 is not JSON: {line!r}",
         code="bad-output",
-        fix="print logs to stderr, or use file= for the output",
+        fix='output = "csv" reads numbers separated by blanks or commas'
+        if _holds_numbers(text)
+        else "print logs to stderr, or use file= for the output",
     )
+
+
+def _holds_numbers(text: str) -> bool:
+    """Whether the last line holds plain numbers, which csv reads and JSON does not."""
+    return all(_is_number(cell) for cell in text.splitlines()[-1].replace(",", " ").split())
 
 
 def _read_object(value: dict[str, Any], source: str) -> Output:
