@@ -61,7 +61,7 @@ def test_rendering(table):
     from rich.console import Console
 
     text = str(table)
-    assert "k = 0.5 (√c) ← best" in text and "at most" in text
+    assert "k = 0.5 (√c) ← best" in text and "by this cost, at most about" in text
     html = table._repr_html_()
     assert html.count("<tr>") == 8 and "<script" not in html
     console = Console(width=120, record=True, file=io.StringIO())

@@ -188,12 +188,14 @@ class Tradeoff(Displayed):
         if self.avoids_failures:
             return (
                 f"runs fail on {1 - self.finish_share:.0%} of the prior mass, a valid run's cost varies"
-                f" {self.cost_range:.3g}×: at most {most:.0%} can be saved per effective valid run, by √(c/P(finish))"
+                f" {self.cost_range:.3g}×: by this cost, at most about {most:.0%} can be saved per effective valid run,"
+                " by √(c/P(finish))"
             )
         if not self.worthwhile:
             little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"
             return f"cost varies {self.cost_range:.2f}×: best possible saving is {little}. Plain sampling it is."
-        return f"cost varies {self.cost_range:.3g}×: at most {most:.0%} can be saved per effective draw, by √c"
+        saves = f"at most about {most:.0%} can be saved per effective draw, by √c"
+        return f"cost varies {self.cost_range:.3g}×: by this cost, {saves}"
 
     def __rich__(self) -> Table:
         from rich.table import Table

@@ -305,6 +305,10 @@ def test_bad_calls_change_nothing(finished, call, code):
         ({"cost": "cpu"}, "cost reported -> cpu"),
         ({"prior": th.Uniform([0, 0], [1, 3], names=["beta", "gamma"])}, "prior.gamma.high 2.0 -> 3.0"),
         ({"prior": th.Uniform([0, 0], [1, 2], names=["beta", "delta"])}, "beta, gamma -> beta, delta"),
+        (
+            {"prior": th.Independent({"beta": th.Uniform(0, 1), "gamma": th.Integers(0, 2)})},
+            "prior.gamma a number -> a whole number",
+        ),
     ],
 )
 def test_other_settings_are_refused(finished, settings, words):

@@ -184,3 +184,10 @@ def test_without_a_pilot_the_cheap_side_is_said_to_be_missing(tmp_path: Path):
     stop_after(c, 200)
     with pytest.warns(ThriftyWarning, match="none of them stands for parameters with a predicted cost below"):
         c.simulations(allow_incomplete=True)
+
+
+def test_the_saving_of_missing_runs_is_in_the_future(tmp_path: Path):
+    c = stop_after(plan(tmp_path / "c"), 800)
+    assert "\nwill save about " in str(c.status()) and "\nsaved" not in str(c.status())
+    c.run(engine=th.Inline(), **QUIET)
+    assert "\nsaved " in str(c.status()) and "will save" not in str(c.status())

@@ -16,7 +16,7 @@ from thrifty.cli.config import FAMILIES, read_prior
 from thrifty.cli.config_errors import Problems
 from thrifty.cli.output import Screen
 from thrifty.cli.project import start_session
-from thrifty.errors import CampaignError
+from thrifty.errors import CampaignError, ConfigError
 from thrifty.priors import check_prior
 
 from .conftest import TOML, Project
@@ -143,3 +143,11 @@ def test_data_files_of_a_simulator(tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("1,3")
     with pytest.raises(CampaignError, match=r"data table\.csv changed"):
         start()
+
+
+def test_a_misspelt_family_is_named(tmp_path: Path):
+    text = default_files()["thrifty.toml"]
+    assert 'family = "uniform"' in text
+    (tmp_path / "thrifty.toml").write_text(text.replace("{ family = ", "{ familiy = "))
+    with pytest.raises(ConfigError, match=r"unknown key 'familiy'\. Did you mean 'family'"):
+        config.read_config(tmp_path / "thrifty.toml")

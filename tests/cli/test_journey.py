@@ -297,6 +297,11 @@ def test_failed_prior_mass_is_exit_4(project: Project):
         """)  # fmt: skip
     typed = project.type("run")
     assert typed.code == 4 and "of prior mass failed" in typed.err
+    cause = re.search(r"\d+ runs failed: .+ \(for example run (\d+): thrifty replay \1\)", typed.err)
+    assert cause and f"next: thrifty replay {cause[1]} " in typed.err and "next: thrifty infer" not in typed.err
+    shown = project.type("status")
+    assert cause[0] in shown.out and f"thrifty replay {cause[1]} " in shown.err and "thrifty infer" not in shown.err
+    assert project.type("replay", cause[1]).code == 5
     assert project.type("infer").code == 4
     assert "error[too-many-failures]" in project.type("infer").err
     accepted = project.type("infer", "--max-failed", "0.5", "--no-checks")
@@ -441,6 +446,8 @@ def test_few_runs_still_give_a_posterior(done: Project):
     assert typed.code == 0
     parameters = json.loads(typed.out.splitlines()[-1])["parameters"]
     assert all(row["low"] < row["median"] < row["high"] for row in parameters.values())
+    typed = done.type("infer", "--no-checks", "--name", "few", "--method", "abc")
+    assert re.search(r"rests on \d+ accepted runs \(\d+ effective\)", typed.out)
 
 
 @pytest.mark.parametrize("asked", [{}, {"quantile": 0.5}, {"adjust": "none"}])

@@ -11,6 +11,7 @@ import pytest
 
 import thrifty as th
 from thrifty.cli.commands.init import example_files
+from thrifty.cli.failed_runs import describe_failures
 from thrifty.cli.finish_study import translate_advice
 
 from .conftest import Project
@@ -93,3 +94,23 @@ def test_every_note_of_a_diagnosis_can_be_shown():
     assert notes
     for line in notes:
         assert "pass " not in translate_advice(line.split('"')[1]), line
+
+
+def varying(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if theta[0] > 0.9:
+        raise ValueError(f"no root at {theta[0]}")
+    return np.ones(2 if theta[0] < 0.3 else 3) * rng.normal()
+
+
+@pytest.mark.filterwarnings("ignore::thrifty.ThriftyWarning")
+def test_why_runs_failed(tmp_path: Path):
+    c = th.Campaign(tmp_path / "c", varying, th.Uniform(0, 1), seed=1)
+    c.pilot(60, engine=th.Inline(), progress="quiet")
+    text, example = describe_failures(c)
+    short, none = (c.simulations(max_failed=1).theta[:, 0] < 0.3), (c.simulations(max_failed=1).theta[:, 0] > 0.9)
+    assert short.sum() > none.sum() > 0 and example == np.flatnonzero(short)[0]
+    assert text.startswith(
+        f"{short.sum() + none.sum()} runs failed: {short.sum()} returned 2 values, the others 3 values;"
+        f" {none.sum()} ValueError: no root at 0.9"
+    )
+    assert text.endswith(f"(for example run {example}: thrifty replay {example})")

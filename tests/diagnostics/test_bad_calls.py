@@ -58,6 +58,7 @@ def failed(runs):
         (lambda w, s: th.diagnose(w.Exact(), s, [0, 0], seed=-1), "seed must be a whole number >= 0"),
         (lambda w, s: diagnostics.local_c2st(w.Exact(), s, [0, 0], nulls=0), "nulls must be a whole number >= 20"),
         (lambda w, s: th.diagnose(w.Exact(), s, [0, 0], held_out=other_outputs(s)), r"outputs of shape \(3,\)"),
+        (lambda w, s: th.diagnose(w.Exact(), s, [0, 0], cost=s), r"cost= takes a function .* got Simulations"),
         (lambda w, s: th.diagnose(w.Exact(), constant(s), [0, 0]), "all 2 statistics are constant in all 100 runs"),
         (lambda w, s: th.diagnose(w.Exact(), failed(s), [0, 0]), "none of 100 runs is valid"),
         (lambda w, s: diagnostics.weight_health(failed(s)), "none of 100 runs is valid"),

@@ -80,6 +80,7 @@ def test_takes_a_study_and_notes_what_it_cannot_check(world, rng):
     assert diagnosis.verdict != "trust" and diagnosis["calibration"].verdict == "with care"
     assert any("no log_prob" in note for note in diagnosis.notes)
     assert any("may have trained" in note for note in diagnosis.notes)
+    assert "held-out" not in str(diagnosis) and "th.diagnose(study, held_out=...)" in str(diagnosis)
     assert any("pass cost=" in note for note in diagnosis.notes)
 
 

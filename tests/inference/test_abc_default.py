@@ -162,3 +162,16 @@ def test_the_model_is_not_called_wrong_for_its_own_outputs(seed):
     assert outside >= 4 and warned <= 1  # the mutant: being outside was called a wrong model
     with pytest.warns(th.ThriftyWarning, match="model may be wrong"):
         th.ABC(n_accept=60).fit(runs).accepted(x_o + 20)
+
+
+@pytest.mark.parametrize("statistics", [1, 3])
+def test_what_the_default_says_it_accepts_is_what_it_accepts(statistics, rng):
+    theta = rng.normal(size=(4000, statistics))
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=theta.shape))
+    posterior = th.ABC(th.Normal(np.zeros(statistics), np.ones(statistics))).fit(sims)
+    said = round(7 * np.sqrt(4000))
+    assert f"the nearest runs that count as {said}, or 1 % of prior mass" in str(posterior)
+    accepted = posterior.accepted(np.zeros(statistics))
+    assert said - 1 <= len(accepted) <= said + 1  # of the plain prior each counts as one
+    kernel = (statistics + 4) / (2 * statistics + 4)  # flat outputs around x_o, as docs/abc.md says
+    assert abs(accepted.ess / len(accepted) - kernel) < 5 * np.sqrt(kernel * (1 - kernel) / len(accepted))

@@ -75,6 +75,7 @@ FAILURES = {
         {},
         "exited with 3; last stderr line: 'mesh failed'",
     ),
+    "numbers": ("print('901 227 48.167')", {}, 'output = "csv" reads numbers separated by blanks'),
     "text": ("print('Hello')", {}, "line 1 is not JSON: 'Hello'"),
     "nothing": ("", {}, "stdout is empty"),
     "no file": ("", {"file": "out.json"}, "wrote no out.json"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -150,6 +152,7 @@ BAD = {
     "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
     "a wrong name": ([1.0], "apc", ConfigError, 'method="abc"'),
+    "letters in another order": ([1.0], "nep", ConfigError, 'method="npe"'),
     "an unknown name": ([1.0], "flow", ConfigError, "by name there are npe, fmpe, nle, nre, abc"),
 }
 
@@ -274,3 +277,28 @@ def test_rounds_take_a_named_observation_and_keep_round_0_of_a_wrong_one(tmp_pat
         named = th.infer(names_its_output, PRIOR, {"second": 2.0, "first": 1.0}, **asked)
     assert len(named.simulations) == 200 and named.simulations.x_names == ("first", "second")
     assert named.x_o.tolist() == [1.0, 2.0]
+
+
+def test_checks_made_after_inference_are_in_the_report(study: th.Study, tmp_path: Path):
+    later = replace(study, seed=study.seed + 1)
+    later.save(name="later")
+    assert read_results(study.campaign.folder)[-1].diagnosis is None
+    page = study.campaign.report(tmp_path / "before.html").read_text(encoding="utf-8")
+    accepted = study.posterior.accepted(study.x_o)
+    assert f"2,000 draws at the observation (1); rests on {len(accepted)} accepted runs ({accepted.ess:.0f} eff" in page
+    assert "No check" not in page and "only calibration was measured" in page
+    verdict = later.diagnosis.verdict
+    kept = {result.name: result.diagnosis for result in read_results(study.campaign.folder)}["later"]
+    assert kept == json.loads(json.dumps(later.diagnosis.to_dict())) and kept["verdict"] == verdict
+    page = study.campaign.report(tmp_path / "after.html").read_text(encoding="utf-8")
+    assert "only calibration was measured" not in page and "Is the posterior calibrated" in page
+
+
+def test_checks_of_an_older_study_do_not_judge_the_newer_one_of_its_name(study: th.Study, tmp_path: Path):
+    older, newer = replace(study, seed=11), replace(study, seed=12)
+    older.save(tmp_path)
+    newer.save(tmp_path)
+    _ = older.diagnosis
+    assert read_results(tmp_path)[0].diagnosis is None
+    _ = newer.diagnosis
+    assert read_results(tmp_path)[0].diagnosis is not None

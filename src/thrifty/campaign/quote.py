@@ -206,7 +206,7 @@ class Quote(Displayed):
         if chosen is best or chosen.saved_per_effective > best.saved_per_effective - 0.01:
             return (
                 f"{chosen.label} saves {chosen.saved:.0%} per run and {chosen.saved_per_effective:.0%} per effective"
-                f" run; no penalty can save more than {1 - 1 / self.table.ceiling:.0%}."
+                f" run; by the fitted cost, at most about {1 - 1 / self.table.ceiling:.0%}."
             )
         return (
             f"{best.label} would save {best.saved_per_effective:.0%} per effective run,"

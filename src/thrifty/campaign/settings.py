@@ -204,12 +204,26 @@ def describe_prior(prior: Prior) -> dict[str, Any]:
     }
 
 
+def _describe_kind(level: list[str] | None) -> str:
+    """Say what values a parameter takes.
+
+    Example:
+        >>> _describe_kind(None), _describe_kind([]), _describe_kind(["a", "b"])
+        ('a number', 'a whole number', 'one of a, b')
+    """
+    if level is None:
+        return "a number"
+    return f"one of {', '.join(map(str, level))}" if level else "a whole number"
+
+
 def _prior_differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     """List what differs between two described priors."""
     if old["names"] != new["names"]:
         return [f"parameters {', '.join(old['names'])} -> {', '.join(new['names'])}"]
     if old.get("levels") != new.get("levels"):
-        return [f"kinds and labels of the parameters {old.get('levels')} -> {new.get('levels')}"]
+        before, after = (one.get("levels") or [None] * len(one["names"]) for one in (old, new))
+        changed = zip(old["names"], before, after, strict=False)
+        return [f"prior.{name} {_describe_kind(a)} -> {_describe_kind(b)}" for name, a, b in changed if a != b]
     words = [
         f"prior.{name}.{end} {a} -> {b}"
         for end in ("low", "high")

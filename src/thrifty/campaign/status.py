@@ -76,7 +76,8 @@ class Status(Displayed):
             amount = f"{format_amount(self.saved.amount, self.unit)} ({low} to {high})"
             # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
             each = "" if self.rounds else f"; per effective run {100 * self.saved.per_effective:.0f}%"
-            facts.append(("saved", f"{amount}, {100 * self.saved.share:.0f}%{each}"))
+            label = "will save about" if self.pending else "saved"  # runs that are missing count as predicted
+            facts.append((label, f"{amount}, {100 * self.saved.share:.0f}%{each}"))
         rounds = (describe_round(r.n, r.volume, r.moved, judged=r.judged) for r in self.rounds)
         return facts + [(f"round {number}:", words) for number, words in enumerate(rounds)]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import tomllib
@@ -201,8 +202,14 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
         problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=f"{name} = {PRIOR_EXAMPLE}")
         return None
     family = values.get("family", "uniform")
-    if not isinstance(family, str) or family not in FAMILIES:
+    misspelt = [] if "family" in values else difflib.get_close_matches("family", values, n=1, cutoff=0.8)
+    if misspelt:
+        problems.unknown(where, misspelt[0], ["family"])
+        family = None
+    elif not isinstance(family, str) or family not in FAMILIES:
         problems.unknown(where, str(family), FAMILIES, kind="family")
+        family = None
+    if family is None:
         return None
     wanted, _ = FAMILIES[family]
     if family == "categorical":

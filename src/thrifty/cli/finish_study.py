@@ -70,9 +70,12 @@ def _exit_code(study: Any, checked: bool | None) -> int:
 
 def _show(screen: Any, study: Any, *, checked: bool) -> None:
     from thrifty.display import align_columns
+    from thrifty.inference.weighted_posterior import describe_accepted
 
     rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
     screen.data(align_columns(["parameter", "median", "5 %", "95 %", ""], rows))
+    if rests := describe_accepted(study.posterior, study.x_o):
+        screen.data(rests)
     if not checked:
         return
     screen.data(f"verdict   {study.diagnosis.verdict}")
@@ -86,9 +89,11 @@ def translate_advice(line: str) -> str:
     Example:
         >>> translate_advice("  note: cost model not checked: pass cost=")
         '  note: cost model not checked'
+        >>> translate_advice("  note: measured on runs that it knows: th.diagnose(study, held_out=...)")
+        '  note: measured on runs that it knows'
     """
     line = line.replace("run its draws and pass them as fresh=", "a larger n under [plan] in thrifty.toml adds runs")
-    return re.sub(r"[:;,]? pass \w+=.*$", "", line)
+    return re.sub(r"[:;,]? (pass \w+=|th\.diagnose\().*$", "", line)
 
 
 def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:

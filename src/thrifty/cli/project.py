@@ -16,7 +16,8 @@ from thrifty.cli.config_errors import did_you_mean
 from thrifty.cli.config_tables import RunSettings, Settings
 from thrifty.cli.output import FOLDER, Screen
 from thrifty.cli.simulator_loading import load_simulator
-from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError, ThriftyError
+from thrifty.display import count_things
+from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError, ThriftyError, warn
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
@@ -246,7 +247,7 @@ def read_observed(path: Path) -> Any:
     import numpy as np
 
     from thrifty.named import split_names
-    from thrifty.runner.command import read_csv, read_npy
+    from thrifty.runner.command import read_csv, read_npy, split_csv
 
     try:
         if path.stat().st_size > MAX_OBSERVED_BYTES:
@@ -258,8 +259,11 @@ def read_observed(path: Path) -> Any:
         if path.suffix == ".json":
             found = json.loads(data)
             found = found.get("x", found) if isinstance(found, dict) else found
+        elif path.suffix == ".npy":
+            found = read_npy(data, path.name).x
         else:
-            found = (read_npy if path.suffix == ".npy" else read_csv)(data, path.name).x
+            found = read_csv(data, path.name).x
+            _check_header(*split_csv(data), path.name)
         numbers, names = split_names(found)
         return found if names else np.asarray(numbers, dtype=np.float64)
     except DataError:
@@ -268,6 +272,23 @@ def read_observed(path: Path) -> Any:
         what = f"observed data: {getattr(error, 'what', str(error))}"
         fix = "numbers separated by commas, blanks or lines; or .json, .npy"
         raise DataError(what, code="bad-observation", fix=fix) from None
+
+
+def _check_header(header: list[str], rows: list[list[str]], source: str) -> None:
+    """Refuse a header of too few or too many names, and warn of one that is not used."""
+    width = len(rows[0])
+    if header and len(header) != width:
+        raise DataError(
+            f"the header of {source} has {count_things(len(header), 'name')} ({', '.join(header)[:60]}),"
+            f" and there are {count_things(width, 'value')} below it",
+            code="bad-observation",
+            fix="one name for each value, separated by commas, or no header",
+        )
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        warn(f"the header of {source} is not used: {', '.join(repeated)} is there twice")
+    elif header and len(rows) > 1:
+        warn(f"the header of {source} is not used: it names the values of one line, and there are {len(rows)}")
 
 
 def order_observed(observed: Any, event: tuple[int, ...], names: tuple[str, ...]) -> Array:
@@ -281,6 +302,10 @@ def order_observed(observed: Any, event: tuple[int, ...], names: tuple[str, ...]
     from thrifty.inference.checks import read_observations
     from thrifty.named import order_observation, split_names
 
-    found = order_observation(observed, event, names) if names else split_names(observed)[0]
+    found, given = split_names(observed)
+    if names:
+        found = order_observation(observed, event, names)
+    elif given:
+        warn(f"the names {', '.join(given)[:60]} are not used: the runs have no names, so the order of the file counts")
     read_observations(found, event)
     return np.asarray(found, dtype=np.float64)

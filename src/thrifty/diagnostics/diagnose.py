@@ -42,7 +42,8 @@ _NEAR_SHARE = 0.3  # of the held-out runs of a method in rounds: half of them we
 _ONE_OBSERVATION = (
     "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
 )
-SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: pass held_out="
+SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)"
+ONLY_SEEN_RUNS = "tested only on runs that may have trained the posterior"
 TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
@@ -71,7 +72,8 @@ def diagnose(
             `held_out` (plan indices), those that a network kept for validation, every fourth run of a table for ABC
             (the others make the posterior that is calibrated), otherwise all, with a note.
         prior: The prior, where neither posterior nor proposal has it.
-        cost: The cost model, where the proposal has none.
+        cost: The cost model, where the proposal has none: `plan.cost`, `th.fit_cost(...)`, or any function
+            theta (k, p) -> costs (k,).
         fresh: Runs at posterior draws, for the predictive check.
         time_limit: Seconds, or a text such as "5 min". A posterior that takes long to sample is calibrated on as many
             held-out runs as fit into it, and a note says how many were left out. None: no limit.
@@ -94,6 +96,12 @@ def diagnose(
             fix="th.diagnose(p, s, x_o)",
         )
     _check_inputs(posterior, simulations, x_o, held_out)
+    if cost is not None and not callable(cost):
+        raise DataError(
+            f"cost= takes a function theta (k, p) -> costs (k,), got {type(cost).__name__}",
+            code="bad-cost",
+            fix="plan.cost of a campaign, or th.fit_cost(theta, seconds)",
+        )
     x_o = order_observation(x_o, simulations.pairs()[1].shape[1:], simulations.x_names)
     limit = None if time_limit is None else read_seconds(time_limit, "time_limit")
     check_count(seed, 0, "seed")
@@ -107,7 +115,7 @@ def diagnose(
             warnings.simplefilter("ignore", ThriftyWarning)
         checks = _calibrate(judged, runs, x_o, evaluates=evaluates, pace=pace, seed=seed, notes=notes)
     if SEEN_RUNS in notes and not any(isinstance(check, NotMeasured) for check in checks):
-        checks.append(NotMeasured("tested only on runs that may have trained the posterior: pass held_out="))
+        checks.append(NotMeasured(ONLY_SEEN_RUNS))
     checks.append(misspecification(simulations, x_o, posterior=posterior))
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None

@@ -51,7 +51,8 @@ class ABC:
         prior: Gives the bounds that regression adjustment and densities respect; free without it.
         epsilon: Accept distances up to this.
         quantile: Accept this share of *prior mass*.
-        n_accept: Accept this many nearest runs. With none of the three: 1 % of prior mass and enough for a posterior.
+        n_accept: Accept this many nearest runs. With none of the three: as many as a posterior needs, or
+            1 % of prior mass where that is more.
         distance: `Euclidean()` by default; `Manhattan()` (robust), `Mahalanobis()`, `Energy()`, `MMD()`,
             `Wasserstein()` or a callable.
         adjust: "none", "linear" (weighted regression), "local" (with an Epanechnikov kernel), or "auto" (local where
@@ -182,10 +183,15 @@ class ABCPosterior(PlottedPosterior, Divisible):
                 ("rests on", f"{count_things(len(self.theta), 'run')} that count as {ess(self.log_weights):,.0f}"),
                 ("observation", f"any of {size}"),
                 ("distance", type(self.distance).__name__),
-                ("accepts", ", ".join(accepts) or "the nearest 1 % of prior mass, and enough runs"),
+                ("accepts", ", ".join(accepts) or self._describe_default()),
                 ("adjustment", self.adjust),
             ],
         )
+
+    def _describe_default(self) -> str:
+        """Say what is accepted where no rule was given."""
+        word = "runs" if self.m == 1 else "outputs"
+        return f"the nearest {word} that count as {self._least_accepted:,.0f}, or 1 % of prior mass where that is more"
 
     @property
     def m(self) -> int:

@@ -10,15 +10,17 @@ used by `sample`, `mean` or `quantile`.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty import weights as w
 from thrifty.display import Card, count_things, format_number, list_shares
-from thrifty.errors import DataError
+from thrifty.errors import DataError, ThriftyError, ThriftyWarning
 from thrifty.inference import archive
 from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.kernel_density import estimate_log_density
@@ -205,6 +207,20 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         x_names = tuple(map(str, recipe.get("x_names", ())))
         levels = archive.read_levels(recipe, arrays["theta"].shape[1])
         return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, levels=levels, **arrays)
+
+
+def describe_accepted(posterior: Any, x_o: Any) -> str:
+    """Say how many accepted runs an ABC posterior rests on at x_o; "" for other methods, or where none is accepted."""
+    accepted = getattr(posterior, "accepted", None)
+    try:
+        with warnings.catch_warnings():  # said when the draws were made
+            warnings.simplefilter("ignore", ThriftyWarning)
+            found = posterior if accepted is None else accepted(x_o)
+    except ThriftyError:
+        return ""
+    if getattr(found, "epsilon", None) is None:
+        return ""
+    return f"rests on {count_things(len(np.unique(found.index)), 'accepted run')} ({found.ess:,.0f} effective)"
 
 
 def _shorten(values: Array) -> str:

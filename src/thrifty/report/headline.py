@@ -126,7 +126,11 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
         interval = f"{format_amount(saved.low, unit)} to {format_amount(saved.high, unit)}"
         against = "against plain sampling, pilot counted"
         figures.append(
-            KeyFigure("cost saved", f"{saved.share:.0%}", f"{format_amount(saved.amount, unit)} ({interval})")
+            KeyFigure(
+                "cost to be saved" if status.pending else "cost saved",
+                f"{saved.share:.0%}",
+                f"{format_amount(saved.amount, unit)} ({interval})",
+            )
         )
         if not facts.sequential:  # its draws are placed for one observation, not for the whole prior
             figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
-from thrifty.diagnostics.diagnose import hold_out
+from thrifty.diagnostics.diagnose import ONLY_SEEN_RUNS, SEEN_RUNS, hold_out
+from thrifty.diagnostics.diagnosis import Diagnosis
+from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
-from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean, format_duration
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
@@ -27,6 +29,7 @@ PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
 PANEL_INCHES, PAGE_INCHES = 2.6, 9.4  # of the pair plot: a panel, and the width of the page
+ONLY_CALIBRATION = "only calibration was measured, for this page; study.diagnosis makes all checks and keeps them"
 MIN_PAIRS = 50  # fewer pairs say nothing about calibration
 
 
@@ -50,10 +53,12 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         return Section(missing=words, command=facts.command("infer"))
     last = results[-1]
     weights = last.log_weights
-    size = len(last.samples) if weights is None else 1 / np.sum(normalise(weights) ** 2)
+    size = "" if weights is None else f" ({1 / np.sum(normalise(weights) ** 2):,.0f} effective)"
+    rests = describe_accepted(posterior, last.x_o)
+    made = "made, runs included," if facts.sequential else "fitted"
     lead = [
-        f"{clean(last.method, 40)}, {len(last.samples):,} draws ({size:,.0f} effective) at the observation"
-        f" {_format_values(last.x_o)}; {'made, runs included,' if facts.sequential else 'fitted'}"
+        f"{clean(last.method, 40)}, {len(last.samples):,} draws{size} at the observation"
+        f" {_format_values(last.x_o)}; {f'{rests}; ' if rests else ''}{made}"
         f"{f' in {format_duration(last.seconds)}' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)
@@ -119,31 +124,60 @@ def _format_values(values: np.ndarray, most: int = 6) -> str:
     return f"({shown}{', …' if len(flat) > most else ''})"
 
 
-def calibration_section(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Section:
-    """List all checks; draw ranks and coverage with bands, computed again from the posterior in the folder."""
+@dataclass(frozen=True)
+class Measured:
+    """Calibration as it is measured for the page: the checks, or in the notes why there are none."""
+
+    checks: tuple[Any, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def measure_calibration(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Measured:
+    """Measure ranks and coverage of the last posterior, from the runs in the folder."""
+    if not results:
+        return Measured()
+    if posterior is None or facts.simulations is None:
+        return Measured(notes=("Ranks are not drawn: the folder does not hold the posterior.",))
+    if isinstance(posterior, WeightedPosterior):
+        return Measured(notes=("Ranks are not drawn: these draws hold for one observation only.",))
+    notes: list[str] = []
+    try:
+        posterior, runs = hold_out(posterior, _with_labels(facts), None, notes)
+        runs = runs.valid()
+        pairs = _count_affordable_pairs(posterior, runs, results[-1])
+        if pairs < MIN_PAIRS:
+            limit = f"{PAIRS} calls of this posterior would take longer than {MAX_RANK_SECONDS:.0f} s"
+            return Measured(notes=(*notes, f"Ranks are not drawn: {limit}."))
+        density = _has_density(posterior, runs, results[-1])
+        drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=density)
+        checks = (sbc(drawn), *([coverage(drawn)] if drawn.density is not None else []))
+    except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return Measured(notes=(f"Ranks are not drawn: {clean(getattr(error, 'what', error))}.",))
+    return Measured(checks, tuple(notes))
+
+
+def add_measured(results: tuple[Result, ...], measured: Measured) -> tuple[Result, ...]:
+    """Give the last result, where it was saved without checks, those that were measured for the page."""
+    if not results or results[-1].diagnosis or not measured.checks:
+        return results
+    seen = [NotMeasured(ONLY_SEEN_RUNS)] if SEEN_RUNS in measured.notes else []
+    found = Diagnosis((*measured.checks, *seen, NotMeasured(ONLY_CALIBRATION, "other checks")), measured.notes)
+    return (*results[:-1], replace(results[-1], diagnosis=found.to_dict()))
+
+
+def calibration_section(facts: Facts, results: tuple[Result, ...], measured: Measured) -> Section:
+    """List all checks; draw ranks and coverage with bands."""
     if not results:
         words = "Calibration needs a posterior; there is none yet."
         return Section(missing=words, command=facts.command("infer"))
     tables = _list_checks(results[-1])
     lead = ["All checks use the weights of the campaign: the runs represent the prior, whatever they were drawn from."]
     if not tables:
-        lead.append("No check was made when this posterior was inferred.")
-    if posterior is None or facts.simulations is None:
-        return Section(lead, tables=tables, notes=["Ranks are not drawn: the folder does not hold the posterior."])
-    if isinstance(posterior, WeightedPosterior):
-        return Section(lead, tables=tables, notes=["Ranks are not drawn: these draws hold for one observation only."])
-    notes: list[str] = []
-    posterior, runs = hold_out(posterior, _with_labels(facts), None, notes)
-    runs = runs.valid()
-    notes = [note for note in notes if note not in results[-1].notes]  # the table has those
-    pairs = _count_affordable_pairs(posterior, runs, results[-1])
-    if pairs < MIN_PAIRS:
-        notes.append(
-            f"Ranks are not drawn: {PAIRS} calls of this posterior would take longer than {MAX_RANK_SECONDS:.0f} s."
-        )
+        lead.append("No check of this posterior was made.")
+    notes = [note for note in measured.notes if note not in results[-1].notes]  # the table has those
+    checks = measured.checks
+    if not checks:
         return Section(lead, tables=tables, notes=notes)
-    drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=_has_density(posterior, runs, results[-1]))
-    checks = [sbc(drawn)] + ([coverage(drawn)] if drawn.density is not None else [])
     if len(checks) > 1:
         held = [f"{level:.0%}: {checks[1].at(level)[0][0]:.0%}" for level in (0.5, 0.8, 0.95)]
         lead.append(f"Parameters of runs inside the regions of stated size: {', '.join(held)}.")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from thrifty.errors import StorageError, ThriftyError, warn
 from thrifty.report import inference_sections as inference, plan_sections as plan, run_sections as run
@@ -75,7 +76,12 @@ def _render(folder: Path, command: str | None) -> str:
         warnings.simplefilter("ignore")
         facts = gather(folder)
         results, damage = _read_results(folder)
-        sections = _make_sections(facts, results, damage, command)
+        posterior, lost = inference.load_last_posterior(facts, results)
+        measured = inference.measure_calibration(facts, results, posterior)
+        results = inference.add_measured(results, measured)
+        sections = _make_sections(facts, results, posterior, measured, command)
+        trouble = [clean(text) for text in (damage, lost) if text]
+        sections[0] = replace(sections[0], notes=[*sections[0].notes, *trouble])
         headline = make_headline(facts, results)
         pictures = {
             (s.key, i): render_picture(drawing, f"{s.key}-{i}")
@@ -97,13 +103,14 @@ def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
         return (), error.what
 
 
-def _make_sections(facts: Facts, results: tuple[Result, ...], damage: str, command: str | None) -> list[Section]:
-    posterior, lost = inference.load_last_posterior(facts, results)
+def _make_sections(
+    facts: Facts, results: tuple[Result, ...], posterior: Any, measured: inference.Measured, command: str | None
+) -> list[Section]:
     seconds = results[-1].seconds if results else 0.0
     builders: list[tuple[str, str, Builder]] = [
         ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
         ("calibration", "Calibration and checks",
-         partial(inference.calibration_section, facts, results, posterior)),
+         partial(inference.calibration_section, facts, results, measured)),
         ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
         ("cost", "What a run costs", partial(plan.cost_section, facts)),
         ("trade-off", "Possible saving and choice of penalty", partial(plan.tradeoff_section, facts)),
@@ -117,11 +124,7 @@ def _make_sections(facts: Facts, results: tuple[Result, ...], damage: str, comma
         builders.insert(1, ("results", "All results side by side", partial(results_section, facts, results)))
     if facts.status.rounds:
         builders.insert(len(builders) - 8, ("rounds", "Rounds", partial(rounds_section, facts)))
-    sections = [replace(_build(build), key=key, title=title) for key, title, build in builders]
-    trouble = [clean(text) for text in (damage, lost) if text]
-    if trouble:
-        sections[0] = replace(sections[0], notes=[*sections[0].notes, *trouble])
-    return sections
+    return [replace(_build(build), key=key, title=title) for key, title, build in builders]
 
 
 def _build(build: Builder) -> Section:

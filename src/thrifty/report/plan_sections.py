@@ -148,7 +148,8 @@ def _describe_possible_saving(table: Tradeoff) -> str:
     varies = f"Cost varies {round(table.cost_range):,}× over the prior" if table.cost_range >= 100 else varies
     if not table.worthwhile:
         return f"{varies}: the best possible saving is {most:.1%}, so plain sampling is the default."
-    return f"{varies}: at most {most:.0%} can be saved per effective run, by the square root of cost."
+    saves = f"at most about {most:.0%} can be saved per effective run, by the square root of cost"
+    return f"{varies}: by the fitted cost, {saves}. The measured saving may differ by its error."
 
 
 def proposal_section(facts: Facts) -> Section:

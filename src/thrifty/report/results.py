@@ -145,6 +145,25 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
     return replace(result, posterior_path=final / "posterior.npz" if saved else None)
 
 
+def add_diagnosis(folder: str | os.PathLike[str], result: Result, diagnosis: dict[str, Any]) -> bool:
+    """Add checks that were made later to a saved result; return whether it was still there and could be changed."""
+    place = Path(folder) / RESULTS_FOLDER / result.name
+    part = place / f".result.{secrets.token_hex(8)}.part"
+    try:
+        kept = _read(place)
+        if kept.created != result.created or not np.array_equal(kept.samples, result.samples):
+            return False  # a newer result has taken its name
+        about = json.loads((place / "result.json").read_text(encoding="utf-8")) | {"diagnosis": diagnosis}
+        part.write_text(json.dumps(about, indent=1), encoding="utf-8")
+        os.replace(part, place / "result.json")
+    except (
+        OSError,
+        ThriftyError,
+    ):  # a folder that was deleted or must not be changed: the checks are made all the same
+        return False
+    return True
+
+
 def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
     """Read all results of a run folder, oldest first; empty when there are none.
 

@@ -55,8 +55,15 @@ def read_json(data: bytes, source: str) -> Output:
     raise SimulatorError(
         f"{source} line 1 is not JSON: {line!r}",
         code="bad-output",
-        fix="print logs to stderr, or use file= for the output",
+        fix='output = "csv" reads numbers separated by blanks or commas'
+        if _holds_numbers(text)
+        else "print logs to stderr, or use file= for the output",
     )
+
+
+def _holds_numbers(text: str) -> bool:
+    """Whether the last line holds plain numbers, which csv reads and JSON does not."""
+    return all(_is_number(cell) for cell in text.splitlines()[-1].replace(",", " ").split())
 
 
 def _read_object(value: dict[str, Any], source: str) -> Output:
@@ -80,10 +87,7 @@ def _read_object(value: dict[str, Any], source: str) -> Output:
 
 def read_csv(data: bytes, source: str) -> Output:
     """Read numbers separated by commas, blanks or lines; a first line of words is a header, which names one row."""
-    rows = [line.replace(",", " ").split() for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
-    header: list[str] = []
-    if rows and not any(_is_number(cell) for cell in rows[0]):
-        header, rows = rows[0], rows[1:]
+    header, rows = split_csv(data)
     if not rows:
         raise SimulatorError(f"{source} holds no numbers", code="bad-output")
     for i, row in enumerate(rows):
@@ -98,6 +102,21 @@ def read_csv(data: bytes, source: str) -> Output:
     if len(table) == 1 and len(header) == table.shape[1] == len(set(header)):
         return Output(dict(zip(header, table[0].tolist(), strict=True)))
     return Output(table.ravel() if 1 in table.shape else table)
+
+
+def split_csv(data: bytes) -> tuple[list[str], list[list[str]]]:
+    r"""Split text into the names of its header, if it has one, and the cells of its other lines.
+
+    Example:
+        >>> split_csv(b"peak day,size\n3,4\n"), split_csv(b"3 4")
+        ((['peak day', 'size'], [['3', '4']]), ([], [['3', '4']]))
+    """
+    lines = [line for line in data.decode("utf-8-sig", "replace").splitlines() if line.strip()]
+    rows = [line.replace(",", " ").split() for line in lines]
+    if not rows or any(_is_number(cell) for cell in rows[0]):
+        return [], rows
+    header = [name.strip() for name in lines[0].split(",")] if "," in lines[0] else rows[0]
+    return header, rows[1:]
 
 
 def read_npy(data: bytes, source: str) -> Output:

@@ -12,7 +12,6 @@ import os
 import shutil
 import tempfile
 import time
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +26,8 @@ from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.display import Card, Displayed, list_shares
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError, ThriftyWarning, warn_once
-from thrifty.inference.weighted_posterior import WeightedPosterior
+from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
+from thrifty.named import split_names
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method
 from thrifty.tables.simulations import Simulations
@@ -113,9 +113,10 @@ class Study(Displayed):
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """All checks at x_o, computed when first used: `th.diagnose(study)`."""
+        """All checks at x_o, computed when first used: `th.diagnose(study)`. A saved study keeps them in its folder."""
         from thrifty.costs import cost_from_dict
         from thrifty.diagnostics import diagnose
+        from thrifty.report.results import add_diagnosis
 
         if self.each:
             raise ConfigError(
@@ -128,7 +129,15 @@ class Study(Displayed):
         if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
             recipe = self.campaign.session.settings().cost_model
         with warn_once(self._warned):
-            return diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+            found = diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+        for folder, result in self._saved:
+            add_diagnosis(folder, result, found.to_dict())
+        return found
+
+    @cached_property
+    def _saved(self) -> list[tuple[Path, Result]]:
+        """Where this study was saved before its checks were made."""
+        return []
 
     def plot(
         self, *, prior: Any = None, truth: npt.ArrayLike | None = None, others: Mapping[str, Any] | None = None
@@ -168,7 +177,10 @@ class Study(Displayed):
             diagnosis=None if checks is None else checks.to_dict(),
             seconds=self.seconds,
         )
-        return save_result(self._folder(folder), result, self.posterior)
+        saved = save_result(self._folder(folder), result, self.posterior)
+        if checks is None:
+            self._saved.append((self._folder(folder), saved))
+        return saved
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the report of the campaign and this posterior, one HTML file with all checks.
@@ -232,15 +244,8 @@ class Study(Displayed):
 
     def _accepted_line(self) -> list[str]:
         """Say how many accepted runs the answer of an ABC method rests on; nothing for other methods."""
-        if self.each:
-            return []
-        accepted = getattr(self.posterior, "accepted", None)
-        with warnings.catch_warnings():  # said when the draws were made
-            warnings.simplefilter("ignore", ThriftyWarning)
-            found: Any = self.posterior if accepted is None else accepted(self.x_o)
-        if getattr(found, "epsilon", None) is None:
-            return []
-        return [f"  rests on {len(np.unique(found.index)):,} accepted runs ({found.ess:,.0f} effective)"]
+        words = "" if self.each else describe_accepted(self.posterior, self.x_o)
+        return [f"  {words}"] if words else []
 
     def __str__(self) -> str:
         rows = self.summary()

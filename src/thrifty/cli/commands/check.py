@@ -230,8 +230,9 @@ def _disk_line(settings: Settings, outputs: tuple[int, ...]) -> str:
 
 
 def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> None:
-    from thrifty.cli.project import order_observed, read_observed
+    from thrifty.cli.project import read_observed
     from thrifty.inference.checks import read_observations
+    from thrifty.named import split_names
 
     path = settings.infer.observed
     if path is None:
@@ -240,5 +241,5 @@ def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> N
         screen.say(f"note      {path.name} is not there yet; thrifty infer needs it")
         return
     event = findings.outputs[1:] if settings.simulator.realisations > 1 else findings.outputs
-    count = len(read_observations(order_observed(read_observed(path), event, ()), event))
+    count = len(read_observations(split_names(read_observed(path))[0], event))
     screen.data(f"observed  {path.name} fits ({count} observation{'s' if count > 1 else ''})")

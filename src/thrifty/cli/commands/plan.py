@@ -20,6 +20,7 @@ def plan(
     Times a pilot, fits the cost and tests the weights. Change thrifty.toml and plan again as often as you like; thrifty
     run commits the plan and does the runs. Rounds choose their draws on the way: of them it shows what is known.
     """
+    from thrifty.cli.failed_runs import describe_failures
     from thrifty.cli.project import find_target, relative_path, start_session
     from thrifty.cli.rounds_run import read_request
 
@@ -35,6 +36,8 @@ def plan(
     quote = session.campaign.quote(**session.settings.plan_arguments(), workers=session.run.workers)
     for label, text in quote.facts():
         screen.step(label, text)
+    if quote.pilot.failed:
+        screen.say(describe_failures(session.campaign)[0])
     screen.say()
     screen.data(quote.table_text())
     screen.say(quote.advice())

@@ -135,14 +135,20 @@ def _is_budgeted(session: Session) -> bool:
 
 def _finish(session: Session, status: Any) -> int:
     """Report how the run ended and what to type next; return the exit code."""
+    from thrifty.cli.failed_runs import describe_failures
     from thrifty.cli.project import relative_path
 
     screen, folder, settings = session.screen, relative_path(session.campaign.folder), session.settings
     code, why = _judge(status, settings.plan.n)
     screen.data(str(status))
     screen.result({**status.as_dict(), "exit": code})
-    if why:
-        screen.say(why)
+    failures, example = describe_failures(session.campaign) if status.failed else ("", None)
+    for line in (failures, why):
+        if line:
+            screen.say(line)
+    if code == 4:  # infer refuses
+        screen.next(f"thrifty replay {example} {folder}")
+        return code
     observed = "" if settings.infer.observed else " --observed observed.csv"
     screen.next(f"thrifty run {folder}" if code == 3 and status.pending else f"thrifty infer {folder}{observed}")
     return code

@@ -47,6 +47,8 @@ def status(
 
 def _read_status(campaign: Any, config: Path | None) -> dict[str, Any]:
     """Return the status as plain values, with whether a process drives the campaign and what to type next."""
+    from thrifty.campaign.weighting import MAX_FAILED_MASS
+    from thrifty.cli.failed_runs import describe_failures
     from thrifty.cli.project import infer_command, relative_path
     from thrifty.report.results import list_results
 
@@ -59,11 +61,15 @@ def _read_status(campaign: Any, config: Path | None) -> dict[str, Any]:
     results = list_results(campaign.folder)
     if now.rounds and state == "complete":  # rounds end with a posterior; between two of them one is trained
         state = "complete" if any("-rounds" in name for name in results) else "in rounds"
+    failures, example = describe_failures(campaign) if now.failed else ("", None)
+    infer = infer_command(campaign.folder, config)
+    if now.failed_mass > MAX_FAILED_MASS:  # infer refuses
+        infer = f"thrifty replay {example} {folder}"
     follow = {
         "running": f"thrifty status {folder} --watch",
-        "complete": f"thrifty report {folder}" if results else infer_command(campaign.folder, config),
+        "complete": f"thrifty report {folder}" if results else infer,
     }.get(state, f"thrifty run {folder}")
-    text = str(now) + (f"\ninferred {', '.join(results)}" if results else "")
+    text = str(now) + (f"\n{failures}" if failures else "") + (f"\ninferred {', '.join(results)}" if results else "")
     found = {"folder": folder, "state": state, "running": running, "results": results, "next": follow, "text": text}
     return {**now.as_dict(), **found}
 
