@@ -22,13 +22,13 @@ from thrifty.benchmark import (
     PROBLEMS,
     Record,
     describe,
-    find_method,
     find_problem,
     list_tasks,
     read_records,
 )
 from thrifty.benchmark.benchmark_summary import BASELINE, Ratio, compare_cost, curve
 from thrifty.benchmark.records import pick
+from thrifty.benchmark.roster import list_methods
 from thrifty.benchmark.tasks import BUDGETS, SEEDS
 from thrifty.plots.style import COLOURS, make_figure, set_labels, set_plain_ticks
 
@@ -105,7 +105,8 @@ def estimate_hours(records: Sequence[Record], methods: Sequence[str]) -> float:
         for method in methods
         if (mine := pick(records, method=method, error=""))
     }
-    for task in list_tasks(PROBLEMS, [find_method(name) for name in known], BUDGETS, SEEDS):
+    every = list_methods()  # records are read where what made them is not installed, too
+    for task in list_tasks(PROBLEMS, [every[name] for name in known], BUDGETS, SEEDS):
         seconds = known[task.method]
         nearest = min(seconds, key=lambda budget: abs(np.log(budget / task.budget)))
         total += seconds[nearest] * task.budget / nearest

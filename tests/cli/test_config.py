@@ -148,6 +148,6 @@ def test_data_files_of_a_simulator(tmp_path, monkeypatch):
 def test_a_misspelt_family_is_named(tmp_path: Path):
     text = default_files()["thrifty.toml"]
     assert 'family = "uniform"' in text
-    (tmp_path / "thrifty.toml").write_text(text.replace("{ family = ", "{ famly = "))
-    with pytest.raises(ConfigError, match=r"unknown key 'famly'\. Did you mean 'family'"):
+    (tmp_path / "thrifty.toml").write_text(text.replace("{ family = ", "{ familiy = "))
+    with pytest.raises(ConfigError, match=r"unknown key 'familiy'\. Did you mean 'family'"):
         config.read_config(tmp_path / "thrifty.toml")

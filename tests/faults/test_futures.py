@@ -79,11 +79,11 @@ def test_an_executor_that_was_made_is_replaced(copied, monkeypatch):
         return made[-1]
 
     def kill_twice():
-        for pools, runs in ((1, 40), (2, 80)):
+        for pools in (1, 2):  # each after runs of its own: one killed while it starts counts as broken at once
             until = time.monotonic() + 60
             while (len(made) < pools or not made[-1]._processes) and time.monotonic() < until:
                 time.sleep(0.02)
-            kill_one(folder, runs, lambda: made[-1])
+            kill_one(folder, len(recorded(folder)) + 15, lambda: made[-1])
 
     thread = threading.Thread(target=kill_twice)
     thread.start()

@@ -75,4 +75,4 @@ def test_checks_show_a_bar_too(execute):
         "post = th.ABC(prior).fit(sims)"
     )
     _, shown, updates = execute("import warnings; warnings.simplefilter('ignore'); d = th.diagnose(post, sims, [0.3])")
-    assert len(shown) == 1 and "checking" in updates[-1]["data"]["text/html"] and "300 of 300 runs" in str(updates[-1])
+    assert len(shown) == 1 and "checking" in updates[-1]["data"]["text/html"] and "250 of 250 runs" in str(updates[-1])

@@ -146,6 +146,9 @@ def test_what_is_not_comparable_is_refused(rng):
     refuse(fits | {"gamma": studies(th.ABC, found, 2.0)["gamma"]}, "different observations", "bad-observation")
     refuse({name: s.posterior for name, s in fits.items()}, "observed data is missing", "bad-observation")
     refuse(fits, "for the models gamma, lognormal", "bad-setting", prior={"gamma": 1.0})
+    refuse(fits, "expected a number for each model by its name", "bad-setting", prior=[0.5, 0.5])
+    refuse(fits, "expected a number for each model", "bad-setting", prior={"gamma": "half", "lognormal": 1})
+    refuse(fits | {"gamma": th.ABC(found["gamma"][0])}, "has not been fitted", "bad-setting", x_o=[X_O])
     narrow = studies(lambda prior: th.ABC(prior, quantile=0.02), found)
     refuse(fits | {"gamma": narrow["gamma"]}, "different tolerances", "conflicting-settings")
     count = studies(lambda prior: th.ABC(prior, n_accept=50), found)
@@ -164,6 +167,30 @@ def test_other_statistics_are_refused(rng):
     for table, says in ((other, "statistics y"), (wide, "have shape")):
         fits = studies(th.ABC, {"gamma": (prior, table), "lognormal": found["lognormal"]})
         refuse(fits, says, "conflicting-settings", x_o=[X_O])
+
+
+def test_statistics_in_another_order_are_refused(rng):
+    """Of studies, of posteriors, of one beside the other, and with a model without names in between."""
+    prior, x_o = th.Normal(0, 1), {"level": 0.2, "spread": 5.1}
+
+    def fit(*names):
+        theta = rng.normal(size=(2_000, 1))
+        both = {"level": theta[:, 0] + rng.normal(size=2_000), "spread": 5 + rng.normal(size=2_000)}
+        x = np.column_stack([both[name] for name in names or ("level", "spread")])
+        sims = th.Simulations.from_arrays(theta=theta, x=x, x_names=names)
+        return th.Study(th.ABC(prior).fit(sims), sims, x[0], method="abc")
+
+    one, other, plain = fit("level", "spread"), fit("spread", "level"), fit()
+    for models in (
+        {"a": one.posterior, "b": other.posterior},
+        {"a": one, "b": other.posterior},
+        {"a": one.posterior, "b": other},
+        {"a": one, "plain": plain, "b": other},
+        {"a": one.posterior, "plain": plain.posterior, "b": other.posterior},
+    ):
+        refuse(models, "'a' has the statistics level, spread, 'b' spread, level", "conflicting-settings", x_o=x_o)
+    same = th.compare({"plain": plain, "a": one.posterior, "b": fit("level", "spread").posterior}, x_o)
+    assert (np.abs(same.probability - 1 / 3) < 5 * same.probability_se).all()
 
 
 def test_methods_without_an_evidence_are_refused(rng):
@@ -186,6 +213,27 @@ def test_densities_beside_probabilities_are_refused():
     ratio = Known((), "an unknown function of x_o")
     refuse({"a": ratio, "b": plain}, "lacks an unknown function", "conflicting-settings", x_o=[1.0])
     assert th.compare({"a": plain, "b": plain}, [1.0]).probability.tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize("kind", ["abc", "ensemble", "synthetic", "loaded"])
+def test_failed_runs_of_posteriors_are_said(kind, rng, tmp_path):
+    prior, theta = th.Uniform(0, 1), rng.uniform(size=(600, 1))
+    m, bad = (20 if kind == "synthetic" else 1), theta[:, 0] > 0.6
+    x = theta[:, None] + 0.1 * rng.normal(size=(600, m, 1))
+    whole = th.Simulations(theta=theta, x=x if m > 1 else x[:, 0], m=m)
+    x = np.where(bad[:, None, None], np.nan, x)
+    part = th.Simulations(theta=theta, x=x if m > 1 else x[:, 0], m=m, status=np.where(bad, "error", "ok"))
+    method = th.SyntheticLikelihood(prior, how="regression") if kind == "synthetic" else th.ABC(prior)
+    method = th.Ensemble(method, members=2) if kind == "ensemble" else method
+    with pytest.warns(th.ThriftyWarning, match="conditional on finishing"):
+        fits = {"fails": method.fit(part), "whole": method.fit(whole)}
+    if kind == "loaded":
+        fits["fails"].save(tmp_path / "p")
+        fits["fails"] = th.load_posterior(tmp_path / "p")
+    with pytest.warns(th.ThriftyWarning) as caught:
+        th.compare(fits, [0.3])
+    said = [str(one.message) for one in caught if "too-many-failures" in str(one.message)]
+    assert len(said) == 1 and f"{bad.mean():.1%} of prior mass of 'fails' failed" in said[0]
 
 
 def test_too_large_an_error_is_said():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from thrifty.campaign.simulate import not_deterministic
 from thrifty.campaign.status import Status
 from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
 from thrifty.errors import CampaignError, SimulatorError, warn
+from thrifty.runner.first_output import FirstOutputCheck, OutputCheck
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
@@ -42,6 +43,7 @@ class Driver:
     interrupts: Interrupts
     limit: TimeLimit | None = None
     progress: ProgressMode = "quiet"
+    check: OutputCheck | None = None  # of the first output, before more runs are started
     _loop: Loop | None = None
 
     def run_planned(self, *, deadline: float | None, top_up: Callable[[Budget], bool]) -> Ending:
@@ -92,7 +94,7 @@ class Driver:
         _log.info("run %d pending runs of %s on %s", len(pending), store.folder, type(self.engine).__name__)
         with watch_progress(self.progress, self._watched(pending, budget)) as watching:
             self._loop = Loop(
-                self.engine,
+                self.engine if self.check is None else cast("Engine", FirstOutputCheck(self.engine, self.check)),
                 Job(self.simulator, settings.seed, settings.m, warm_up=True, names=settings.names),
                 schedule,
                 self._recorder(pending, session),

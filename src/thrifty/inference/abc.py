@@ -123,7 +123,17 @@ class ABC:
         distance = distance.fit(x, log_weights)
         event = valid.x.shape[1:] if valid.m == 1 else valid.x.shape[2:]
         return ABCPosterior(
-            valid.theta, x, valid.log_weights, distance, self.tolerance, self.adjust, box, names, event, valid.x_names
+            valid.theta,
+            x,
+            valid.log_weights,
+            distance,
+            self.tolerance,
+            self.adjust,
+            box,
+            names,
+            event,
+            valid.x_names,
+            simulations.failed_mass,
         )
 
 
@@ -148,6 +158,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
         tolerance: What is near enough.
         event: Shape of one output of the simulator.
         x_names: Names of its numbers, or empty.
+        failed_mass: Share of prior mass whose runs failed: the posterior is conditional on finishing.
     """
 
     theta: Array
@@ -160,6 +171,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
     names: tuple[str, ...] = ()
     event: tuple[int, ...] = ()
     x_names: tuple[str, ...] = ()
+    failed_mass: float = 0.0
 
     def _card(self) -> Card:
         rule = asdict(self.tolerance)
@@ -325,6 +337,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             "names": list(self.names),
             "event": list(self.event),
             "x_names": list(self.x_names),
+            "failed_mass": self.failed_mass,
             "adjust": self.adjust,
             "tolerance": asdict(self.tolerance),
             "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
@@ -347,6 +360,5 @@ class ABCPosterior(PlottedPosterior, Divisible):
         event, x_names = tuple(int(e) for e in recipe.get("event", ())), recipe.get("x_names", ())
         if not distance.datasets and event and int(np.prod(event)) != x.shape[1]:
             raise DataError(f"outputs of shape {event} have not {x.shape[1]} numbers", code="bad-file")
-        return cls(
-            theta, x, log_weights, distance, tolerance, recipe["adjust"], box, names, event, tuple(map(str, x_names))
-        )
+        about = (names, event, tuple(map(str, x_names)), float(recipe.get("failed_mass", 0.0)))
+        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, *about)

@@ -9,6 +9,7 @@ few-effective-runs   few runs carry most of the weight                   warning
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError, DataError, warn
-from thrifty.named import order_observation
+from thrifty.named import order_observation, split_names
 from thrifty.priors.families import as_parameter_names
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
@@ -175,6 +176,25 @@ def read_observations(x_o: Any, event: tuple[int, ...], names: Sequence[str] = (
             fix="drop that statistic from the simulations too, or impute it in both",
         )
     return table
+
+
+def check_observed(x_o: Any) -> None:
+    """Refuse, before the first run, an observation that no run can return: none, empty, not numbers, or not finite.
+
+    Raises:
+        DataError: bad-observation.
+
+    Example:
+        >>> check_observed([0.5, 1.0]), check_observed({"peak": 3})
+        (None, None)
+    """
+    numbers = x_o
+    with contextlib.suppress(TypeError):
+        numbers, _ = split_names(x_o)
+    shape = np.asarray(numbers, dtype=object).shape
+    if 0 in shape:
+        raise DataError("observed data is empty", code="bad-observation", fix="pass what was observed as x_o=[...]")
+    read_observations(numbers, shape)
 
 
 def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_], list[str]]:

@@ -100,6 +100,10 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
         """What values each parameter takes."""
         return self.members[0].parameter_levels
 
+    def list_usual(self) -> Array:
+        """Return parameters (k, p) such as those of the runs."""
+        return self.members[0].list_usual()
+
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Parameter names."""
@@ -109,6 +113,11 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
     def x_names(self) -> tuple[str, ...]:
         """Names of the numbers in one observation, or empty."""
         return getattr(self.members[0], "x_names", ())
+
+    @property
+    def failed_mass(self) -> float:
+        """Largest share of prior mass whose runs failed, of the members that say it."""
+        return max(getattr(member, "failed_mass", 0.0) for member in self.members)
 
     @property
     def notes(self) -> tuple[str, ...]:

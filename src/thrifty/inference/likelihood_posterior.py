@@ -99,9 +99,8 @@ def make_posterior(
     runs = x.reshape(*x.shape[:2], -1)
     likelihood, names = make_likelihood(valid, runs), valid.names or prior.names
     x_names = valid.x_names if len(valid.x_names) == runs.shape[2] else ()
-    return LikelihoodPosterior(
-        prior, valid.theta, runs, valid.log_weights, likelihood, how, x.shape[2:], names, x_names
-    )
+    about = (x.shape[2:], names, x_names, simulations.failed_mass)
+    return LikelihoodPosterior(prior, valid.theta, runs, valid.log_weights, likelihood, how, *about)
 
 
 @dataclass(frozen=True, repr=False)
@@ -117,6 +116,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         how: "pointwise", "surrogate" (quadratic and Gaussian process) or "regression" (quadratic alone).
         event: Shape of one observation.
         x_names: Names of its numbers, or empty.
+        failed_mass: Share of prior mass whose runs failed: the posterior is conditional on finishing.
     """
 
     prior: Prior
@@ -128,6 +128,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
     event: tuple[int, ...]
     names: tuple[str, ...] = ()
     x_names: tuple[str, ...] = ()
+    failed_mass: float = 0.0
     _fitted: dict[bytes, Callable[[Array], Array]] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -305,6 +306,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             "how": self.how,
             "event": list(self.event),
             "x_names": list(self.x_names),
+            "failed_mass": self.failed_mass,
             "likelihood": self.likelihood.to_dict(),
             "prior": prior_to_dict(self.prior),
         }
@@ -320,4 +322,5 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             raise DataError(f"tables of {theta.shape}, {x.shape}, {log_weights.shape} disagree", code="bad-file")
         event, names = tuple(int(e) for e in recipe["event"]), tuple(recipe["names"])
         x_names = as_names(recipe.get("x_names", ()), x.shape[2], "names of statistics")
-        return cls(prior, theta, x, log_weights, make_likelihood(theta, x), recipe["how"], event, names, x_names)
+        about = (event, names, x_names, float(recipe.get("failed_mass", 0.0)))
+        return cls(prior, theta, x, log_weights, make_likelihood(theta, x), recipe["how"], *about)

@@ -26,9 +26,10 @@ from thrifty.campaign.weighting import proposal_of
 from thrifty.errors import CampaignError, ConfigError, DataError
 from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
+from thrifty.runner.first_output import OutputCheck
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
-from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, stages_from_list, stages_to_list
+from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, list_changes, stages_from_list, stages_to_list
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
 from thrifty.store.validate import Block, reject_malformed
 from thrifty.tables.simulations import Simulations
@@ -40,26 +41,34 @@ MAX_RELATIVE_DIFFERENCE = (
 
 
 def open_generations(
-    simulator: Any, *, n: int | None, budget: float | str | None, seed: int, workers: int, engine: Any
+    simulator: Any,
+    *,
+    n: int | None,
+    budget: float | str | None,
+    seed: int,
+    workers: int,
+    engine: Any,
+    check: OutputCheck | None = None,
 ) -> tuple[Generations, Allowance]:
     """Prepare to run a simulator, a model or a campaign under n runs or a budget.
 
     In a campaign the campaign's own `cost`, `unit` and `price` count. In memory, `th.Output(cost=...)` counts where the
     simulator gives it and CPU seconds where not; a budget in CPU or elapsed time measures that. `simulate_many` of a
-    model counts in the model's own unit.
+    model counts in the model's own unit. `check` sees the first output before more runs are started; a model is run as
+    a whole.
     """
     if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
         raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
     slots = workers if engine is None else int(engine.slots)
     if isinstance(simulator, Campaign):
         cost = CostUnit.of_campaign(simulator, slots)
-        generations = CampaignGenerations(simulator, engine if engine is not None else Processes(workers))
+        generations = CampaignGenerations(simulator, engine if engine is not None else Processes(workers), check)
         return generations, Allowance(n, cost.total(budget), slots)
     if hasattr(simulator, "simulate_many"):
         cost = CostUnit("reported", unit=str(getattr(simulator, "unit", "operations")), slots=slots)
     else:
         kind = cost_kind_of(budget)
-        simulator, cost = MeasuredSimulator(simulator, engine, kind), CostUnit(kind or "", slots=slots)
+        simulator, cost = MeasuredSimulator(simulator, engine, kind, check), CostUnit(kind or "", slots=slots)
     return MemoryGenerations(simulator, seed, workers), Allowance(n, cost.total(budget), slots)
 
 
@@ -121,10 +130,12 @@ class CampaignGenerations:
     Args:
         campaign: The campaign; what it has run before becomes the first generations.
         engine: Where runs go.
+        check: Of the first output, before more runs are started.
     """
 
     campaign: Campaign
     engine: Engine
+    check: OutputCheck | None = None
     _block: int = field(default=-1, init=False)
 
     def recall_rounds(self, identity: dict[str, str], asked: Stage) -> RoundNotes:
@@ -140,8 +151,7 @@ class CampaignGenerations:
             if stored is None and drawn:
                 _refuse_to_continue(folder, "another sequential method")
             if kept["judged"]:  # before, nothing drawn depends on x_o: any may follow round 0
-                before = kept["identity"]
-                changed = [f"{key}: {before.get(key)} -> {v}" for key, v in identity.items() if before.get(key) != v]
+                changed = list_changes(kept["identity"], identity)
                 if changed:
                     _refuse_to_continue(folder, "; ".join(changed))
             with reject_malformed(folder, "what was found between rounds"):
@@ -177,7 +187,7 @@ class CampaignGenerations:
             self._block = int(opened.settings.generations or 0)
             blocks = [block for block in opened.store.blocks()[: self._block] if block.admitted]
             if blocks:
-                driver = Driver(opened, session.checked_simulator(opened), self.engine, interrupts)
+                driver = self._make_driver(opened, interrupts)
                 driver.run_pending()
                 driver.raise_if_interrupted()
             return [(proposal_of(opened.parts[block.part], opened.prior), _read(opened, block)) for block in blocks]
@@ -190,7 +200,7 @@ class CampaignGenerations:
         """
         session = self.campaign.session
         with Interrupts() as interrupts, session.writing() as opened:
-            driver = Driver(opened, session.checked_simulator(opened), self.engine, interrupts)
+            driver = self._make_driver(opened, interrupts)
             blocks = opened.store.blocks()
             if self._block < len(blocks):
                 proposal = self._recorded(opened, blocks[self._block], proposal, n)
@@ -202,6 +212,10 @@ class CampaignGenerations:
             driver.raise_if_interrupted()  # the generation stays committed
             self._block += 1
             return proposal, _read(opened, opened.store.blocks()[self._block - 1])
+
+    def _make_driver(self, opened: OpenCampaign, interrupts: Interrupts) -> Driver:
+        simulator = self.campaign.session.checked_simulator(opened)
+        return Driver(opened, simulator, self.engine, interrupts, check=self.check)
 
     def _recorded(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> Any:
         """Return the proposal of a committed block; refuse it where another one is asked for."""

@@ -64,8 +64,8 @@ def infer(
         cost: What a run costs: "cpu" or "wall" seconds, or what the simulator reports.
         time_limit: Wall time of a run, seconds or "10 s"; needs `on_timeout`. Not with rounds.
         on_timeout: "lazy", "extend", "restrict", "weight" or "stop", as for `Campaign.run`.
-        max_failed: Share of prior mass that may fail; where the pilot shows more, nothing else is run. Methods in
-            rounds have their own rule.
+        max_failed: Share of prior mass that may fail; where the pilot shows more, nothing else is run; with
+            rounds of NPE, where a round shows more. NLE, NRE and SMC-ABC in rounds have their own rule.
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
 
     Returns:
@@ -86,7 +86,7 @@ def infer(
         x_o,
         n=n,
         budget=budget,
-        method=method if rounds is None else make_rounds(method, prior, rounds),
+        method=accept_failures(method if rounds is None else make_rounds(method, prior, rounds), max_failed),
         folder=folder,
         seed=seed,
         workers=workers,
@@ -110,3 +110,14 @@ def make_rounds(method: Any, prior: Any, rounds: int) -> Rounds:
         return replace(method, rounds=rounds)
     chosen = NLE if method is None else find_method(method)
     return Rounds(chosen(prior) if isinstance(chosen, type) else chosen, rounds=rounds)
+
+
+def accept_failures(method: Any, max_failed: float) -> Any:
+    """Return a method in rounds with the share of prior mass that may fail, where another than the usual one is given.
+
+    Example:
+        >>> accept_failures(th.Rounds(th.NPE(th.Uniform(0, 1))), 0.2).max_failed, accept_failures("npe", 0.2)
+        (0.2, 'npe')
+    """
+    is_given = isinstance(method, Rounds) and max_failed != MAX_FAILED_MASS
+    return replace(method, max_failed=max_failed) if is_given else method

@@ -26,6 +26,7 @@ from thrifty.proposals.truncated import TruncatedPrior
 from thrifty.sequential.finish import base_method
 from thrifty.sequential.generations import Generations
 from thrifty.sequential.round_checks import measure_moves, measure_volume
+from thrifty.sequential.round_failures import check_failures, describe_near_failures
 from thrifty.sequential.round_fit import choose_rows, find_region, fit_best, fit_longer, fit_round
 from thrifty.sequential.round_notes import RoundNotes, Stage
 from thrifty.sequential.round_record import Round
@@ -77,6 +78,11 @@ class RoundSettings(Protocol):
     @property
     def tolerance(self) -> float:
         """How little the posterior moves where it has settled."""
+        ...
+
+    @property
+    def max_failed(self) -> float:
+        """Share of prior mass that may fail (NPE)."""
         ...
 
     def identify(self, x_o: npt.ArrayLike, seed: int) -> dict[str, str]:
@@ -135,6 +141,8 @@ class Loop:
         began, stopped = time.monotonic(), ""
         for earlier, sims in self.source.read_earlier():
             self.pool.add(earlier, sims)
+        if len(self.pool) and self.pool.runs.ok.any():
+            _ = self.x_o  # refused before more is run where it does not fit
         for stage in self.recalled.stages:
             now = replace(allowed, runs=stage.runs, cost=stage.cost)
             used = stage.measure_use(self.pool.spent)
@@ -172,6 +180,7 @@ class Loop:
     def _conclude(self, done: int, *, final: bool) -> Any:
         """Fit and judge the posterior after a round; None where an earlier call has done so."""
         self._check_first()
+        check_failures(self.settings.method, self.pool.table, self.settings.max_failed)
         judged_before, at = len(self.recalled.judged), len(self.rounds)  # not the number: a round may have no runs
         if at < judged_before:
             self.draws = list(self.recalled.draws) if at == judged_before - 1 else []
@@ -279,7 +288,8 @@ class Loop:
             self.on_round(self.rounds[-1])
 
     def _make_study(self, stopped: str, seconds: float) -> Study:
-        notes = _describe_wide(self.rounds[-1].volume)
+        failures = describe_near_failures(self.settings.method, self.pool.table, self.rounds[-1])
+        notes = (*_describe_wide(self.rounds[-1].volume), *filter(None, (failures,)))
         for note in notes:
             warn(note, stacklevel=4)
         study = Study(

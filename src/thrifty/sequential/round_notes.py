@@ -7,12 +7,15 @@ folder begins with a part of its runs used, and doubles the pool, about, in each
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from thrifty.errors import CampaignError
 from thrifty.sequential.spending import Spent
 from thrifty.types import Array
+
+_FAILURES = re.compile(r"\bfailures='(refuse|model)'")  # in the text of a method
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,22 @@ def add_stage(stages: tuple[Stage, ...], asked: Stage, folder: Any) -> tuple[Sta
         why="the sizes of its rounds follow from that",
         fix=f"{last.describe()} finishes them, more adds rounds; or a new folder",
     )
+
+
+def list_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    """Name the settings that differ from those of a folder; how failed runs are treated may change between rounds.
+
+    What was drawn stays valid then, and every fit reads all runs again: `failures="model"` is the way out of a folder
+    in which too many runs failed.
+
+    Example:
+        >>> list_changes({"method": "NLE(failures='refuse')"}, {"method": "NLE(failures='model')"})
+        []
+        >>> list_changes({"seed": "0"}, {"seed": "1"})
+        ['seed: 0 -> 1']
+    """
+    old, new = ({key: _FAILURES.sub("", value) for key, value in one.items()} for one in (before, now))
+    return [f"{key}: {before.get(key)} -> {value}" for key, value in now.items() if old.get(key) != new[key]]
 
 
 def stages_to_list(stages: tuple[Stage, ...]) -> list[dict[str, Any]]:

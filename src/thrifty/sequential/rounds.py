@@ -23,12 +23,14 @@ import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import ConfigError
+from thrifty.inference.checks import MAX_FAILED_MASS, check_observed, read_observations
 from thrifty.inference.neural.likelihood_fit import LikelihoodMethod
 from thrifty.inference.neural.npe import NPE
 from thrifty.named import hash_observation
@@ -39,6 +41,8 @@ from thrifty.sequential.round_loop import Loop
 from thrifty.sequential.round_record import Round
 from thrifty.study.study import Study
 from thrifty.types import Cost, Penalty, set_fields
+
+NOT_DRAWN = ("rounds", "max_failed")  # settings on which no draw depends: a folder goes on with others
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,8 @@ class Rounds:
             too wide; 0.03 made them a tenth too narrow.
         tolerance: Stop when the posterior moves less than this, in its standard deviations, in two rounds one after
             the other, and two networks trained on the same runs differ by less; 0: use all of the budget.
+        max_failed: Share of prior mass that may fail (NPE); where a round shows more, nothing else is run. NLE and NRE
+            have `failures=`.
 
     Example:
         >>> class Table:  # any object with simulate_many
@@ -76,6 +82,7 @@ class Rounds:
     penalty: Penalty | float = Power(0.25)  # noqa: RUF009 - frozen
     left_out: float = 0.01
     tolerance: float = 0.1
+    max_failed: float = MAX_FAILED_MASS
 
     def __post_init__(self) -> None:
         set_fields(self, penalty=as_penalty(self.penalty))
@@ -94,6 +101,8 @@ class Rounds:
                 raise ConfigError(f"{label} must lie between 0 and 1, got {value!r}", code="bad-setting")
         if not 0 <= self.tolerance < np.inf:
             raise ConfigError(f"tolerance must be a number >= 0, got {self.tolerance!r}", code="bad-setting")
+        if not 0 <= self.max_failed <= 1:
+            raise ConfigError(f"max_failed must lie in [0, 1], got {self.max_failed!r}", code="bad-setting")
 
     @property
     def name(self) -> str:
@@ -129,14 +138,16 @@ class Rounds:
         """
         if n is None and budget is None:
             raise ConfigError("nothing says when to stop", code="conflicting-settings", fix="give n= or budget=")
+        check_observed(x_o)
+        check = partial(read_observations, x_o)
         generations, allowed = open_generations(
-            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine
+            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine, check=check
         )
         return Loop(self, generations, x_o, cost=cost, seed=seed, on_round=on_round).run(allowed)
 
     def identify(self, x_o: npt.ArrayLike, seed: int) -> dict[str, str]:
         """Return what must be equal for a folder to be continued, as plain text."""
-        settings = {f.name: _describe(getattr(self, f.name)) for f in fields(self) if f.name != "rounds"}
+        settings = {f.name: _describe(getattr(self, f.name)) for f in fields(self) if f.name not in NOT_DRAWN}
         return settings | {"x_o": hashlib.sha256(hash_observation(x_o)).hexdigest()[:16], "seed": str(seed)}
 
 

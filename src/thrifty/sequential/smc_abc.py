@@ -20,6 +20,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust, adjust_parameters, epanechnikov
+from thrifty.inference.checks import check_observed, read_observation
 from thrifty.inference.transforms import BoxTransform
-from thrifty.inference.vector_distances import Distance
+from thrifty.inference.vector_distances import Distance, as_distance
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.penalties import Constant, Power, as_penalty
 from thrifty.priors import as_prior
@@ -145,8 +147,12 @@ class SMCABC:
             raise ConfigError(
                 "nothing says when to stop", code="conflicting-settings", fix="give n=, budget= or SMCABC(epsilon=...)"
             )
+        check = None  # a distance between sets of outputs reads its observation itself
+        if not as_distance(self.distance).datasets:
+            check_observed(x_o)
+            check = partial(read_observation, x_o)
         generations, allowed = open_generations(
-            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine
+            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine, check=check
         )
         return Loop(self, generations, x_o, cost=cost, seed=seed).run(allowed)
 

@@ -25,6 +25,7 @@ from thrifty.campaign.simulate import simulate
 from thrifty.errors import ConfigError, CostError
 from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
+from thrifty.runner.first_output import FirstOutputCheck, OutputCheck
 from thrifty.runner.task import CostKind, Engine, Outcome, Report
 from thrifty.tables.simulations import Simulations
 
@@ -215,15 +216,20 @@ class MeasuredSimulator:
         engine: Where runs go; local processes by default.
         kind: "cpu" or "wall" for a budget in that; None takes `th.Output(cost=...)` where the first runs have it, and
             CPU seconds where they do not.
+        check: Of the first output, before more runs are started.
     """
 
     simulator: Callable[..., Any]
     engine: Engine | None = None
     kind: CostKind | None = None
+    check: OutputCheck | None = None
 
     def simulate_many(self, draws: Draws, seed: int, *, start: int = 0, workers: int = 1) -> Simulations:
         """Simulate the draws in order; `start` gives each generation its own noise."""
-        engine = RecordingEngine(self.engine if self.engine is not None else Processes(workers))
+        place = self.engine if self.engine is not None else Processes(workers)
+        if self.check is not None:
+            place = cast("Engine", FirstOutputCheck(place, self.check))
+        engine = RecordingEngine(place)
         own = int(np.random.SeedSequence(seed, spawn_key=(12, start)).generate_state(1)[0])
         sims = simulate(self.simulator, draws, seed=own, progress="quiet", engine=cast("Engine", engine))
         if self.kind is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
-from thrifty.named import order_observation
+from thrifty.named import list_names, order_observation
 from thrifty.study.study import Study
 from thrifty.types import Array, freeze, set_fields
 from thrifty.weights import normalise
@@ -160,8 +161,8 @@ def compare(
         )
     if len(models) < 2:
         raise ConfigError(f"{len(models)} model to compare; two at least are needed", code="bad-setting")
-    observation = _read_observation(models, x_o)
     _check_outputs(models)
+    observation = _read_observation(models, x_o)
     posteriors: dict[str, Any] = {
         name: model.posterior if isinstance(model, Study) else model for name, model in models.items()
     }
@@ -178,8 +179,7 @@ def compare(
 
 def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> Array:
     if x_o is not None:
-        names = next((post.x_names for post in models.values() if getattr(post, "x_names", ())), ())
-        names = names or next((m.simulations.x_names for m in models.values() if isinstance(m, Study)), ())
+        names = next(filter(None, map(_find_names, models.values())), ())
         return np.asarray(order_observation(x_o, (len(names),), names), dtype=np.float64)
     known = {name: np.asarray(model.x_o) for name, model in models.items() if isinstance(model, Study)}
     if len(known) < len(models):
@@ -195,16 +195,23 @@ def _read_observation(models: Mapping[str, Any], x_o: npt.ArrayLike | None) -> A
 
 
 def _check_outputs(models: Mapping[str, Any]) -> None:
-    """Refuse studies whose outputs have other shapes or other names."""
+    """Refuse models whose outputs have other shapes, other names, or the same names in another order."""
     tables = {name: model.simulations for name, model in models.items() if isinstance(model, Study)}
     for (name, own), (other, its) in pairwise(tables.items()):
         shapes = [table.x.shape[2:] if table.m > 1 else table.x.shape[1:] for table in (own, its)]
         if shapes[0] != shapes[1]:
             raise _incomparable(f"outputs of {name!r} have shape {shapes[0]}, those of {other!r} {shapes[1]}")
-        if own.x_names and its.x_names and own.x_names != its.x_names:
-            raise _incomparable(
-                f"{name!r} has the statistics {', '.join(own.x_names)}, {other!r} {', '.join(its.x_names)}"
-            )
+    named = {name: names for name, model in models.items() if (names := _find_names(model))}
+    for (name, own), (other, its) in pairwise(named.items()):
+        if own != its:
+            raise _incomparable(f"{name!r} has the statistics {list_names(own)}, {other!r} {list_names(its)}")
+
+
+def _find_names(model: Any) -> tuple[str, ...]:
+    """Return the names of the numbers in an observation of a study or a posterior, or nothing."""
+    if isinstance(model, Study):
+        return tuple(model.simulations.x_names) or _find_names(model.posterior)
+    return tuple(getattr(model, "x_names", ()))
 
 
 def _incomparable(what: str) -> ConfigError:
@@ -219,6 +226,12 @@ def _incomparable(what: str) -> ConfigError:
 def _check_methods(posteriors: Mapping[str, Any]) -> None:
     """Refuse posteriors without an evidence, and ABC beside densities."""
     for name, post in posteriors.items():
+        if hasattr(post, "fit") and not hasattr(post, "sample"):
+            raise ConfigError(
+                f"{name!r} is a method ({type(post).__name__}) that has not been fitted",
+                code="bad-setting",
+                fix=f"th.{type(post).__name__}(prior).fit(simulations)",
+            )
         if not has_evidence(post):
             raise ConfigError(
                 f"the posterior of {name!r} ({type(post).__name__}) has no evidence",
@@ -252,6 +265,12 @@ def _check_measures(names: Sequence[str], evidences: Sequence[LogEvidence]) -> N
 
 def _read_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> Array:
     prior = dict.fromkeys(models, 1.0) if prior is None else prior
+    if not isinstance(prior, Mapping) or not all(isinstance(share, Real) for share in prior.values()):
+        raise ConfigError(
+            f"prior = {prior!r}, expected a number for each model by its name",
+            code="bad-setting",
+            fix=f"prior={dict.fromkeys(models, 1 / len(models))}",
+        )
     values = np.array([prior.get(name, np.nan) for name in models], dtype=np.float64)
     if set(prior) != set(models) or not ((values >= 0) & np.isfinite(values)).all() or values.sum() <= 0:
         raise ConfigError(
@@ -264,7 +283,7 @@ def _read_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) ->
 
 def _warn_if_poor(models: Mapping[str, Any], found: Comparison) -> None:
     for name, model in models.items():
-        mass = model.simulations.failed_mass if isinstance(model, Study) else 0.0
+        mass = getattr(model.simulations if isinstance(model, Study) else model, "failed_mass", 0.0)
         if mass > MAX_FAILED_MASS:
             warn(f"[too-many-failures] {mass:.1%} of prior mass of {name!r} failed; its evidence is of finished runs")
     for name, one in zip(found.names, found.evidences, strict=True):

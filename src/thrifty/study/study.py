@@ -7,7 +7,6 @@ A study holds tables and posteriors only; what takes long (draws, diagnosis) is 
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import shutil
@@ -26,7 +25,7 @@ import numpy.typing as npt
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.display import Card, Displayed, list_shares
 from thrifty.durations import Duration
-from thrifty.errors import ConfigError, warn_once
+from thrifty.errors import ConfigError, ThriftyWarning, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.named import split_names
 from thrifty.runner.time_limits import make_time_limit
@@ -324,11 +323,12 @@ def infer(
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
     from thrifty.campaign.campaign import Campaign
     from thrifty.campaign.settings import check_count
+    from thrifty.inference.checks import check_observed
     from thrifty.priors import as_prior
     from thrifty.study.campaign_steps import Runs
 
     prior = as_prior(prior)
-    _check_observed(x_o)
+    check_observed(x_o)
     method = make_method(method, prior)
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
@@ -381,16 +381,6 @@ def _check_sequential(method: Any, runs: Any) -> None:
                 code="conflicting-settings",
                 fix=f"leave {label} out, or use a method without rounds",
             )
-
-
-def _check_observed(x_o: Any) -> None:
-    """Refuse, before the first run, an observation that no run can return."""
-    from thrifty.inference.checks import read_observations
-
-    numbers = x_o
-    with contextlib.suppress(TypeError):
-        numbers, _ = split_names(x_o)
-    read_observations(numbers, np.asarray(numbers, dtype=object).shape)
 
 
 def fit_study(

@@ -95,6 +95,45 @@ def test_a_narrow_posterior_is_said_not_to_be_corrected():
         posterior.sample(100, X_O)
 
 
+def test_evidence_and_density_of_a_poor_correction_are_warned_of():
+    """They lack what the draws miss: here 0.5 nat and more, many of their standard errors."""
+    poor, good = th.Corrected(Drawn((2.0, 0.0), 0.3), log_likelihood), th.Corrected(Drawn(), log_likelihood)
+    for ask in (lambda: poor.log_evidence(X_O), lambda: poor.log_prob([[0.0, 0.0]], X_O)):
+        with pytest.warns(th.ThriftyWarning, match="the correction does not help"):
+            ask()
+    with pytest.warns(th.ThriftyWarning, match="the correction does not help"):
+        found = th.compare({"good": good, "poor": poor}, X_O)
+    assert found.evidences[1].value < EVIDENCE - 5 * found.evidences[1].se
+    assert "(± without what the draws of a poor correction miss)" in str(found)
+    assert "miss" not in good.log_evidence(X_O).se_without  # warnings are errors here: it says nothing
+
+
+class Named:
+    """A likelihood with names for its columns; None leaves them out."""
+
+    def __init__(self, names=(), x_names=()):
+        self.names, self.x_names = names, x_names
+
+    def log_likelihood(self, theta, x_o):
+        return log_likelihood(theta, x_o)
+
+
+def test_names_of_both_parts_must_agree():
+    drawn = Drawn()
+    drawn.x_names = ("p", "q", "r")
+    for likelihood, says in (
+        (Named(("b", "a")), "the Named has the parameters b, a; expected a, b, in this order"),
+        (Named(("a", "b"), ("q", "p", "r")), "has the statistics q, p, r; expected p, q, r"),
+    ):
+        with pytest.raises(th.ThriftyError, match=says) as caught:
+            th.Corrected(drawn, likelihood)
+        assert caught.value.code == "conflicting-settings"
+    with pytest.raises(th.ThriftyError, match="the Drawn has the parameters a, b; expected b, a"):
+        th.Corrected(drawn, log_likelihood, th.Normal([0.0, 0.0], [1.0, 1.0], names=["b", "a"]))
+    for likelihood in (Named(), Named(("a", "b"), ("p", "q", "r")), Named(("theta_1", "theta_2")), log_likelihood):
+        assert th.Corrected(drawn, likelihood).correct(X_O).verdict == "corrected"
+
+
 def test_an_exact_posterior_is_said_to_be_unchanged():
     found = th.Corrected(Drawn((0.0, 0.0), 1.0), log_likelihood).correct(X_O)
     assert found.verdict == "unchanged" and found.evidence.value == pytest.approx(EVIDENCE, abs=1e-9)

@@ -110,6 +110,10 @@ def test_marginal_keeps_columns_in_order():
         (lambda p: p.marginal("a", "a"), "each once", "bad-name"),
         (lambda p: p.condition(a=np.nan), "expected a number", "bad-setting"),
         (lambda p: p.condition(a=[1.0, 2.0]), "expected a number", "bad-setting"),
+        (lambda p: p.condition(a=None), "a = None, expected a number", "bad-setting"),
+        (lambda p: p.condition(0.3), r"0.3 has no name(?s:.*)posterior.condition\(a=", "bad-name"),
+        (lambda p: p.marginal(("a", "b")), r'by their names(?s:.*)posterior.marginal\("a", "b"\)', "bad-name"),
+        (lambda p: p.marginal(0), "0: parameters are asked for by their names", "bad-name"),
     ],
 )
 def test_wrong_requests(ask, says, code):
@@ -195,6 +199,36 @@ def test_sensitivity_of_a_network(rng):
     sims = th.Simulations(theta=theta, x=theta.sum(1, keepdims=True) + 0.3 * rng.standard_normal((1_000, 1)))
     found = th.NLE(prior, **SMALL).fit(sims, seed=0).sensitivity([0.5])
     assert abs(found.directions[0] @ [1, 1]) / np.sqrt(2) > 0.95 and found.values[0] > 5 * found.values[1]
+
+
+NEAR = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
+
+
+@pytest.mark.parametrize("name", ["npe", "abc", "marginal"])
+def test_a_value_at_a_bound(name, rng):
+    """b given a is N(0.5, 0.1²) whatever a is; a bound lies infinitely far out for what learned without bounds."""
+    theta = NEAR.sample(2_000, rng)
+    runs = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), names=NEAR.names)
+    method = th.NPE(NEAR, network=th.MixtureDensity(2, hidden=(32,))) if name == "npe" else th.ABC(NEAR)
+    post = method.fit(runs, seed=0)
+    post = post.marginal("b", "a") if name == "marginal" else post
+    inner = post.condition(a=0.05).sample(1_000, [0.03, 0.5], seed=0)
+    assert abs(inner.mean() - 0.5) < 0.05
+    for a in (0.0, 1e-6):
+        draws = post.condition(a=a).sample(1_000, [0.03, 0.5], seed=0)
+        assert abs(draws.mean() - 0.5) < 0.08 and 0.06 < draws.std() < 0.17  # was 0.003 ± 0.002 of a network
+
+
+def test_a_value_far_beyond_the_runs_is_said(rng):
+    theta = np.column_stack([rng.uniform(0.5, 1, 500), rng.uniform(0, 1, 500)])
+    runs = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), names=NEAR.names)
+    with pytest.warns(th.ThriftyWarning, match=r"\[too-few-runs\] a = 0.1 is held at 0.[45]"):
+        th.ABC(NEAR).fit(runs).condition(a=0.1).sample(20, [0.7, 0.5])
+
+
+def test_values_inside_and_without_bounds_stay():
+    assert Exact().condition(a=1e6)._move_inside(X_O).tolist() == [1e6]
+    assert Boxed().condition(a=0.3)._move_inside(X_O).tolist() == [0.3]
 
 
 def test_a_value_outside_the_bounds_is_refused(rng):

@@ -31,6 +31,7 @@ from thrifty.inference.posterior_draws import Sampled, drop_nan
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.named import hash_observation, order_observation
 from thrifty.priors import as_prior
+from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.proposals.reference import add_inside, log_mean_exp
 from thrifty.types import Array, Prior, as_rows, levels_of
@@ -39,6 +40,7 @@ from thrifty.weights import ess, resample_indices
 MIN_CANDIDATES = 4_000  # draws of q: a Pareto k to 0.1, an evidence to 2 % where half of them count
 MAX_CANDIDATES_PER_DRAW = 20  # beyond, few draws are repeated many times, whatever is done
 MIN_EFFECTIVE_SHARE = 0.1  # of the candidates; below, more than nine in ten are drawn for nothing
+MISSED = "what the draws of a poor correction miss"
 UNCHANGED_SHARE = 0.98  # of the candidates; above, the weights hardly differ: q was right already
 
 
@@ -103,6 +105,7 @@ class Corrected(Divisible):
             raise ConfigError("the posterior has no prior", code="bad-setting", fix="th.Corrected(..., prior=prior)")
         check_likelihood(self.likelihood)
         object.__setattr__(self, "prior", as_prior(prior))
+        _check_names(self)
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -113,6 +116,11 @@ class Corrected(Divisible):
     def x_names(self) -> tuple[str, ...]:
         """Names of the numbers in one observation, or empty."""
         return getattr(self.posterior, "x_names", ())
+
+    @property
+    def failed_mass(self) -> float:
+        """Share of prior mass whose runs failed in the table of the likelihood, where it says so."""
+        return getattr(self.likelihood, "failed_mass", 0.0)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -149,13 +157,14 @@ class Corrected(Divisible):
         reason = f"{len(raw):,} draws count as {size:,.0f}, Pareto k {k:.2f}"
         poor = k > MAX_TAIL_SHAPE or share < MIN_EFFECTIVE_SHARE
         verdict = "not corrected" if poor else "unchanged" if share > UNCHANGED_SHARE else "corrected"
+        without = ([] if callable(self.likelihood) else [LEARNING]) + ([MISSED] if poor else [])
         return Correction(
             weighted=WeightedPosterior(
                 theta, smooth, x_o, low, high, self.names, x_names=self.x_names, levels=levels_of(self.prior)
             ),
             ess=size,
             k=k,
-            evidence=LogEvidence(level, se, size, over, missing, "" if callable(self.likelihood) else LEARNING),
+            evidence=LogEvidence(level, se, size, over, missing, " and ".join(without)),
             verdict=verdict,
             reason=reason,
         )
@@ -168,12 +177,7 @@ class Corrected(Divisible):
         count = int(n * np.clip(1.2 * ratio, 2.0, MAX_CANDIDATES_PER_DRAW))
         if count > MIN_CANDIDATES:
             found = self.correct(x_o, count, seed)
-        if found.verdict == "not corrected":
-            warn(
-                f"[few-effective-runs] the correction does not help: {found.reason} (wanted: k below {MAX_TAIL_SHAPE}"
-                f" and {MIN_EFFECTIVE_SHARE:.0%} of the draws). The posterior misses where the likelihood is large:"
-                " sample the likelihood's own posterior instead, or fit the posterior to more runs"
-            )
+        _warn_if_poor(found)
         pool = found.weighted
         chosen = resample_indices(pool.log_weights, n, rng=np.random.default_rng([seed, 1]))
         effective = np.full(self.prior.dim, min(float(n), found.ess))
@@ -188,12 +192,19 @@ class Corrected(Divisible):
         """Log of prior × likelihood over the evidence (k,), at theta (k, p)."""
         key = hash_observation(x_o)
         if key not in self._levels:
-            self._levels[key] = self.correct(x_o).evidence.value
+            found = self.correct(x_o)
+            _warn_if_poor(found)
+            self._levels[key] = found.evidence.value
         return self.bind_density(x_o)(as_rows(theta, dim=self.prior.dim, names=self.prior.names)) - self._levels[key]
 
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
-        """Log of p(x_o), the mean weight; its error has neither that of the likelihood nor a wrong k in it."""
-        return self.correct(x_o, MIN_CANDIDATES, seed).evidence
+        """Log of p(x_o), the mean weight; its error has neither that of the likelihood nor a wrong k in it.
+
+        Warns where the correction does not help: the evidence is then too small by what the draws miss.
+        """
+        found = self.correct(x_o, MIN_CANDIDATES, seed)
+        _warn_if_poor(found)
+        return found.evidence
 
     def bind_density(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:
         """Return theta (k, p) -> log of prior × likelihood (k,)."""
@@ -217,6 +228,37 @@ class Corrected(Divisible):
         likelihood = self.likelihood.to_parts() if hasattr(self.likelihood, "to_parts") else own
         parts = [self.posterior.to_parts(), likelihood]
         return archive.join_members(parts, kind="corrected", prior=prior_to_dict(self.prior))
+
+
+def _warn_if_poor(found: Correction) -> None:
+    if found.verdict == "not corrected":
+        warn(
+            f"[few-effective-runs] the correction does not help: {found.reason} (wanted: k below {MAX_TAIL_SHAPE}"
+            f" and {MIN_EFFECTIVE_SHARE:.0%} of the draws). The posterior misses where the likelihood is large:"
+            " sample the likelihood's own posterior instead, or fit the posterior to more runs",
+            stacklevel=4,
+        )
+
+
+def _check_names(corrected: Corrected) -> None:
+    """Refuse parts whose parameters or statistics have other names, or the same in another order."""
+    own, made_up = tuple(corrected.prior.names), as_parameter_names(None, corrected.prior.dim)
+    for part in (corrected.posterior, corrected.likelihood):
+        its = tuple(getattr(part, "names", ()))
+        if its and its != own and made_up not in (its, own):
+            raise _mismatch(f"the {type(part).__name__} has the parameters {', '.join(its)}", own)
+    its = tuple(getattr(corrected.likelihood, "x_names", ()))
+    if its and corrected.x_names and its != tuple(corrected.x_names):
+        raise _mismatch(f"the likelihood has the statistics {', '.join(its)}", corrected.x_names)
+
+
+def _mismatch(what: str, wanted: tuple[str, ...]) -> ConfigError:
+    return ConfigError(
+        f"{what}; expected {', '.join(wanted)}, in this order",
+        code="conflicting-settings",
+        why="one number would be read as another",
+        fix="fit both parts to one table, or to tables with the same columns in the same order",
+    )
 
 
 def _check_drawn(posterior: Any) -> None:

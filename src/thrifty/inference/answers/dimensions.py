@@ -1,6 +1,6 @@
 """Posteriors in fewer dimensions, of any method: some parameters held at a value, or only some of them looked at.
 
-    condition   p(free | fixed, x_o) ∝ p(free, fixed | x_o): the posterior's density, sampled by emcee
+    condition   p(free | fixed, x_o) ∝ p(free, fixed | x_o): the posterior's density, sampled by emcee (or listed)
     marginal    p(chosen | x_o): columns of the posterior's draws; its density is a kernel estimate
 
 Where a posterior's own density is a kernel estimate (ABC), so is that of its conditionals.
@@ -8,7 +8,7 @@ Where a posterior's own density is a kernel estimate (ABC), so is that of its co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,25 +16,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError
+from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
-from thrifty.inference.answers.evidence import LogEvidence, integrate_likelihood
+from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.kernel_density import estimate_log_density
+from thrifty.inference.answers.pilot import LogDensity, Pilot, integrate_density, sample_density
 from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
 from thrifty.inference.archive import Arrays, Recipe
 from thrifty.inference.checks import check_draws
-from thrifty.inference.sampling.mcmc import Chains, sample_posterior
+from thrifty.inference.sampling.mcmc import Chains
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
-from thrifty.types import Array, Levels, as_rows, levels_of
+from thrifty.types import Array, Levels, as_rows, find_discrete, levels_of
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
-PILOT_WIDTH = 2.0  # times their spread: a conditional may lie beside its marginal
+OUTER_SHARE = 0.005  # of the runs on each side: farther out a density over unbounded coordinates rests on single runs
+INNER_STEP = 0.01  # of the draws' range: the outermost draw is such a single one too
+MAX_GAP = 0.01  # of the runs' range, from the outermost run to a held value: more is said
 DENSITY_DRAWS = 4_000  # behind the kernel density of a marginal
-
-LogDensity = Callable[[Array], Array]
 
 
 class Divisible:
@@ -42,15 +43,22 @@ class Divisible:
 
     names: tuple[str, ...]
 
-    def condition(self, **values: float | str) -> ConditionalPosterior:
+    def condition(self, /, *unnamed: Any, **values: float | str) -> ConditionalPosterior:
         """Hold parameters at values: `posterior.condition(beta=0.3)` is the posterior of the others given beta = 0.3.
 
         A category is held at its code or its label: `posterior.condition(model="lognormal")`.
 
         Raises:
-            DataError: bad-name, a parameter that the posterior does not have.
+            DataError: bad-name, a parameter that the posterior does not have, or a value without a name.
             ConfigError: bad-setting, a value outside the bounds, or no parameter left.
         """
+        if unnamed:
+            known = self.parameter_names
+            raise DataError(
+                f"{', '.join(map(repr, unnamed))} has no name; the parameters are {', '.join(known)}",
+                code="bad-name",
+                fix=f"posterior.condition({known[0]}=...)",
+            )
         return ConditionalPosterior(self, dict(values))
 
     def marginal(self, *names: str) -> MarginalPosterior:
@@ -59,6 +67,13 @@ class Divisible:
         Raises:
             DataError: bad-name, a parameter that the posterior does not have, or one named twice.
         """
+        if not all(isinstance(name, str) for name in names):
+            known = self.parameter_names
+            raise DataError(
+                f"{', '.join(map(repr, names))}: parameters are asked for by their names, one after the other",
+                code="bad-name",
+                fix="posterior.marginal(" + ", ".join(f'"{name}"' for name in known[:2]) + ")",
+            )
         return MarginalPosterior(self, names)
 
     def sensitivity(self, x_o: npt.ArrayLike, n: int = 1_000, seed: int = 0) -> Sensitivity:
@@ -104,6 +119,12 @@ class Divisible:
         """Return theta (k, p) -> log density (k,) at x_o up to a constant; what all calls share is done once."""
         return lambda theta: self.log_prob(theta, x_o)  # type: ignore[attr-defined]
 
+    def list_usual(self) -> Array:
+        """Return parameters (k, p) such as those of the runs: these themselves, or draws of the prior."""
+        if (runs := getattr(self, "theta", None)) is not None:
+            return runs
+        return self.prior.sample(PILOT_DRAWS, np.random.default_rng(0))  # type: ignore[attr-defined]
+
 
 def has_evidence(posterior: Any) -> bool:
     """Tell whether a posterior can say how likely the data are."""
@@ -132,45 +153,11 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     """Read the value at which a parameter is held; a category also by its label."""
     if level and isinstance(value, str) and value in level:
         return float(level.index(value))
-    number = float("nan") if isinstance(value, str) or np.ndim(value) else float(value)
+    number = float(value) if hasattr(value, "__float__") and np.ndim(value) == 0 else float("nan")
     if np.isnan(number) or (level is not None and number != round(number)):
         allowed = f"one of {', '.join(level)}" if level else "a whole number" if level == () else "a number"
         raise ConfigError(f"{name} = {value!r}, expected {allowed}", code="bad-setting")
     return number
-
-
-@dataclass(frozen=True)
-class _Start:
-    """A wide Gaussian over unbounded coordinates, in place of a prior: where the search begins."""
-
-    box: BoxTransform
-    centre: Array
-    spread: Array
-
-    @property
-    def dim(self) -> int:
-        return len(self.centre)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return as_parameter_names((), self.dim)
-
-    @property
-    def bounds(self) -> tuple[Array, Array]:
-        return self.box.low, self.box.high
-
-    @property
-    def levels(self) -> Levels:
-        return self.box.levels or (None,) * self.dim
-
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        return self.box.to_bounded(self.centre + self.spread * rng.standard_normal((n, self.dim)))
-
-    def log_prob(self, theta: npt.ArrayLike) -> Array:
-        z = self.box.to_unconstrained(theta)
-        square = np.square((z - self.centre) / self.spread).sum(1)
-        constant = np.log(self.spread).sum() + 0.5 * self.dim * np.log(2 * np.pi)
-        return self.box.log_jacobian_at(theta) - 0.5 * square - constant
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,11 +211,8 @@ class ConditionalPosterior(Divisible):
     def draw(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Chains:
         """Draw the free parameters by emcee, with ESS and R-hat; warns when they are poor."""
         check_draws(n, seed)
-        start = self._start(x_o, seed)
-        density = self.bind_density(x_o)
-        chains = sample_posterior(
-            lambda theta: density(theta) - start.log_prob(theta), start, n, rng=np.random.default_rng(seed)
-        )
+        rng = np.random.default_rng(seed)
+        chains = sample_density(self.bind_density(x_o), self._find_pilot(x_o, seed), n, rng=rng)
         return replace(chains, names=self.names)
 
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
@@ -239,29 +223,53 @@ class ConditionalPosterior(Divisible):
         """Log density (k,) of the free parameters (k, p), normalised numerically."""
         key, density = hash_observation(x_o), self.bind_density(x_o)
         if key not in self._levels:
-            start = self._start(x_o, 0)
-            rng = np.random.default_rng(0)
-            found = integrate_likelihood(lambda t: density(t) - start.log_prob(t), start, rng=rng, quiet=True)
-            self._levels[key] = found.value
+            pilot = self._find_pilot(x_o, 0)
+            self._levels[key] = integrate_density(density, pilot, rng=np.random.default_rng(0))
         return density(as_rows(theta, dim=len(self.names), names=self.names)) - self._levels[key]
 
     def bind_density(self, x_o: npt.ArrayLike) -> LogDensity:
-        """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values."""
+        """Return free parameters (k, p) -> log joint density (k,) with the fixed ones at their values.
+
+        A density learned without bounds knows nothing about the last bit before a bound, which lies infinitely far
+        out: a value beyond 99 % of the runs and beyond the posterior's draws is moved to where these begin.
+        """
         whole, free, known = self.posterior.bind_density(x_o), self._free, self.posterior.parameter_names
+        held, values = find_columns(list(self.fixed), known), self._move_inside(x_o)
 
         def density(theta: Array) -> Array:
             rows = np.empty((len(theta), len(known)))
-            for name, value in self.fixed.items():
-                rows[:, known.index(name)] = value
-            rows[:, free] = theta
+            rows[:, held], rows[:, free] = values, theta
             return whole(rows)
 
         return density
 
-    def _start(self, x_o: npt.ArrayLike, seed: int) -> _Start:
-        box = BoxTransform(*self.parameter_bounds, self.parameter_levels)
-        z = box.to_unconstrained(self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free])
-        return _Start(box, z.mean(0), PILOT_WIDTH * z.std(0) + 1e-9)
+    def list_usual(self) -> Array:
+        """Return free parameters such as those of the runs."""
+        return self.posterior.list_usual()[:, self._free]
+
+    def _move_inside(self, x_o: npt.ArrayLike) -> Array:
+        """Return the held values, those in the gap before a bound moved to where runs or draws are."""
+        held = find_columns(list(self.fixed), self.posterior.parameter_names)
+        low, high = (ends[held] for ends in self.posterior.parameter_bounds)
+        values, usual = np.array(list(self.fixed.values())), self.posterior.list_usual()[:, held]
+        discrete = find_discrete(self.posterior.parameter_levels)[held]
+        first, last = np.quantile(usual, [OUTER_SHARE, 1 - OUTER_SHARE], axis=0)
+        first = np.where(np.isfinite(low) & ~discrete, first, -np.inf)
+        last = np.where(np.isfinite(high) & ~discrete, last, np.inf)
+        if ((values >= first) & (values <= last)).all():
+            return values
+        draws = self.posterior.sample(PILOT_DRAWS, x_o, seed=0)[:, held]
+        edge = INNER_STEP * np.ptp(draws, axis=0)
+        moved = np.clip(values, np.minimum(first, draws.min(0) + edge), np.maximum(last, draws.max(0) - edge))
+        beyond = np.maximum(usual.min(0) - values, values - usual.max(0)) > MAX_GAP * np.ptp(usual, axis=0)
+        for name, given, used, is_far in zip(self.fixed, values, moved, beyond, strict=True):
+            if used != given and is_far:
+                warn(f"[too-few-runs] {name} = {given:g} is held at {used:g}: nearer to its bound there are no runs")
+        return moved
+
+    def _find_pilot(self, x_o: npt.ArrayLike, seed: int) -> Pilot:
+        draws = self.posterior.sample(PILOT_DRAWS, x_o, seed=seed)[:, self._free]
+        return Pilot.of(draws, BoxTransform(*self.parameter_bounds, self.parameter_levels))
 
     def save(self, path: str | Path) -> None:
         """Write the whole posterior and the values to one file; `th.load_posterior(path)` reads it."""
@@ -306,6 +314,10 @@ class MarginalPosterior(Divisible):
     def sample(self, n: int, x_o: npt.ArrayLike, seed: int = 0) -> Array:
         """Draw (n, p) of the kept parameters: columns of the whole posterior's draws."""
         return self.posterior.sample(n, x_o, seed=seed)[:, self._columns]
+
+    def list_usual(self) -> Array:
+        """Return kept parameters such as those of the runs."""
+        return self.posterior.list_usual()[:, self._columns]
 
     def log_prob(self, theta: npt.ArrayLike, x_o: npt.ArrayLike) -> Array:
         """Log kernel density (k,) of 4,000 draws at theta (k, p), with Silverman's width."""
