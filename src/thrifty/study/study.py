@@ -25,9 +25,8 @@ import numpy.typing as npt
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.display import Card, Displayed, list_shares
 from thrifty.durations import Duration
-from thrifty.errors import ConfigError, ThriftyWarning, warn_once
+from thrifty.errors import ConfigError, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
-from thrifty.named import split_names
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method
 from thrifty.tables.simulations import Simulations
