@@ -257,3 +257,10 @@ def test_arguments_of_the_old_live_report_are_still_taken(stages, tmp_path):
     with pytest.warns(th.ThriftyWarning, match="thrifty report --live"):
         made = write(tmp_path / "r.html", folder, live=True, refresh=5.0)
     assert made.exists()
+
+
+def test_a_predictive_density_of_few_outputs_is_not_judged(stages, tmp_path, monkeypatch):
+    monkeypatch.setattr("thrifty.report.inference_sections.MIN_EFFECTIVE_OUTPUTS", 1e6)
+    text = write(tmp_path / "r.html", stages["inferred"]).read_text(encoding="utf-8")
+    assert "Predictive check: not judged" in text and "1000000 are needed" in text
+    assert "with the observation; p =" not in text and "fresh=" not in text

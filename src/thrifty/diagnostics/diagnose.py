@@ -127,7 +127,8 @@ def diagnose(
             checks.append(seen)
         else:
             notes.append(
-                "predictive not checked: too few runs near the posterior; run its draws and pass them as fresh="
+                f"predictive not judged: {seen.ess:.0f} effective outputs near the posterior,"
+                f" {MIN_EFFECTIVE_OUTPUTS:.0f} are needed; run its draws and pass them as fresh="
             )
     checks.append(weight_health(simulations))
     checks += _check_cost(cost, simulations, notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import ONLY_SEEN_RUNS, SEEN_RUNS, hold_out
 from thrifty.diagnostics.diagnosis import Diagnosis
+from thrifty.diagnostics.predictive import MIN_EFFECTIVE_OUTPUTS
 from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
@@ -88,10 +90,13 @@ def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list
         support = local_ess(posterior, facts.simulations, result.x_o, prior=facts.known_prior)
     except (DataError, NotImplementedError) as error:
         return [], [f"Support and predictive distribution are not drawn: {clean(getattr(error, 'what', error))}."]
-    words = f"Predictive density of the statistics with the observation; p = {seen.p_value:.2f}"
+    few = seen.ess < MIN_EFFECTIVE_OUTPUTS
+    judged = f"{seen.ess:.0f} effective outputs, too few to judge it" if few else f"p = {seen.p_value:.2f}"
+    words = f"Predictive density of the statistics with the observation; {judged}"
     drawing = Drawing(plots.predictive(seen, most=6), "Posterior predictive", words)
     note = "Predictive distribution: runs weighted to the posterior; at most six statistics, the least likely."
-    return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {seen.reason}.", note]
+    check = f"not judged, {judged}; {MIN_EFFECTIVE_OUTPUTS:.0f} are needed" if few else seen.reason
+    return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {check}.", note]
 
 
 def _draw_pairs(result: Result, prior: Any) -> Figure:
@@ -192,8 +197,18 @@ def _list_checks(result: Result) -> list[Grid]:
          clean(row.get("reason", ""), 300)]
         for row in result.checks
     ]  # fmt: skip
-    body += [["note", "", clean(note, 300)] for note in result.notes]
+    body += [["note", "", clean(note, 300)] for note in map(_leave_out_advice, result.notes)]
     return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
+
+
+def _leave_out_advice(note: str) -> str:
+    """Leave out an argument of Python at the end of a note: the page may belong to a study of the command line.
+
+    Example:
+        >>> _leave_out_advice("predictive not judged: 9 outputs; run its draws and pass them as fresh=")
+        'predictive not judged: 9 outputs'
+    """
+    return re.sub(r"[:;,] (run its draws and )?pass (them as )?\w+=$", "", note)
 
 
 def _count_affordable_pairs(posterior: Any, runs: Simulations, result: Result) -> int:
