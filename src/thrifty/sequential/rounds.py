@@ -88,8 +88,9 @@ class Rounds:
         set_fields(self, penalty=as_penalty(self.penalty))
         base = base_method(self.method)
         if not isinstance(base, LikelihoodMethod | NPE):
+            what = repr(base) if isinstance(base, str) else type(base).__name__
             raise ConfigError(
-                f"method = {base!r:.80} cannot be used in rounds",
+                f"method = {what} cannot be used in rounds",
                 code="bad-setting",
                 fix="th.NLE(prior), th.NRE(prior), th.NPE(prior) or a th.Ensemble of one; th.SMCABC for ABC",
             )
