@@ -141,7 +141,7 @@ class NPE:
         tensors = _make_tensors(table, frame, self.prior, sets)
         network = self.network
         if isinstance(network, AutoregressiveMixture):
-            network = network.settle(len(table.theta), likelihood=False)
+            network = network.settle(len(table.theta))
         with seed_torch(first):
             embedding, context = None, int(np.prod(frame.inputs))
             if self.embedding is not None:
