@@ -28,7 +28,7 @@ FEW_OUTPUTS = 6  # a likelihood of so few may need many epochs for its details, 
 DECAY_RUNS, MAX_WEIGHT_DECAY = 600.0, 1.5
 MAX_MEMBER_GAP_NATS = 0.1  # of networks trained alike: those that learned differ by 0.03, those that are stuck by 0.5
 MEMBER_NOISE_NATS = 3.0  # over the root of the held-out rows: with 20 of them, networks that learned differ by 0.5
-LATE_SHARE = 0.8  # of a cycle: where the held-out loss hardly falls after it, more epochs do not help
+LATE_SHARE = 0.9  # of a cycle: where the best epoch is earlier, more of them do not help
 MIN_GAIN_NATS = 0.02  # of the held-out loss per run: a width wrong by a tenth costs as much
 CYCLE_GROWTH, MAX_CYCLE_STEPS = 4, 8_000  # where cycles were lengthened until nothing was won, 7,500 steps were enough
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
@@ -57,7 +57,7 @@ class Training:
             1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0. NLE with few
             outputs trains again with a cycle four times as long, and again, while held-out runs are predicted better.
         weight_decay: Of AdamW: each step shrinks the network by this share of the learning rate. By default 600 / n, at
-            most 1.5, for NLE with more than 6 outputs, else 0.
+            most 1.5, for NLE with more than 6 outputs and no ties, else 0.
         device: Where to train: "cpu", "cuda", "cuda:1", "mps", or "auto" for an accelerator where there is one. The
             data are moved there once; the network comes back, and posteriors and files do not know the device.
 
@@ -194,8 +194,7 @@ class TrainingCurve:
     @property
     def is_unfinished(self) -> bool:
         """True when the loss was still falling at the end of the cycle: more epochs may lower it."""
-        fall = self.validation[int(LATE_SHARE * len(self.validation))] - self.best
-        return self.stopped == "cycle" and fall >= MIN_GAIN_NATS
+        return self.stopped == "cycle" and self.best_epoch >= LATE_SHARE * len(self.validation)
 
     def choose_members(self, held_out: int) -> tuple[int, ...]:
         """Choose the members that have learned: those not clearly behind the best on so many held-out runs.
