@@ -112,3 +112,21 @@ def test_smc_abc_moves_categories_and_numbers(seed):
     for weights, good in ((table.log_weights, True), (np.zeros(len(table)), False)):  # squared: `test_discrete`
         found = th.estimate(values, weights)
         assert (np.abs(found.mean - [0.6, 0.25]) < 5 * found.se).all() == good
+
+
+def test_probabilities_of_whole_numbers():
+    post = th.WeightedPosterior([[2.0], [2.0], [5.0]], np.log([1.0, 2.0, 1.0]), [0.0], names=("k",), levels=((),))
+    assert post.probabilities == {"k": {2: 0.75, 3: 0.0, 4: 0.0, 5: 0.25}}
+    assert "2 75" not in repr(post), "a table of many whole numbers is for a figure"
+
+
+def test_a_rare_value_has_a_density_too():
+    """One draw with a value has no covariance: the kernel of all draws is taken, and the density is still one."""
+    rng = np.random.default_rng(7)
+    theta = np.column_stack([rng.normal(size=400), np.append(rng.integers(0, 2, 399), 2)])
+    post = th.WeightedPosterior(theta, np.zeros(400), [0.0], levels=(None, ()))
+    grid = np.linspace(-8, 8, 2_001)
+    mass = [np.exp(post.log_prob(np.column_stack([grid, np.full(2_001, k)]))).sum() * 16 / 2_000 for k in (0, 1, 2)]
+    assert mass == pytest.approx([np.mean(theta[:, 1] == k) for k in (0, 1, 2)], rel=1e-3)
+    wide = np.exp(post.log_prob(np.column_stack([grid, np.full(2_001, 2)])))
+    assert np.sqrt(wide @ (grid - theta[-1, 0]) ** 2 / wide.sum()) > theta[:, 0].std() / 2

@@ -10,25 +10,50 @@ from thrifty.inference.vector_distances import chunks
 from thrifty.types import Array
 from thrifty.weights import covariance, normalise
 
+MIN_OWN_POINTS = 20  # effective, of one discrete value: fewer have no covariance of their own worth the name
+
 
 def estimate_log_density(theta: Array, points: Array, log_weights: Array, box: BoxTransform, effective: float) -> Array:
     """Return the log kernel density (k,) of weighted points (n, p) at theta (k, p); -inf outside the bounds.
 
     The kernel is Gaussian over the parameters without bounds, with the points' covariance times
     h^2, h = (4 / (effective (p + 2)))^(1 / (p + 4)). Where parameters are discrete, the share of each of their values
-    times the density of the others among the points with these values.
+    times the density of the others among the points with these values; where these are too few to have a covariance,
+    with that of all points.
 
     Example:
         >>> points, box = np.linspace(-1, 1, 2_001)[:, None], BoxTransform([-np.inf], [np.inf])
         >>> estimate_log_density(np.zeros((1, 1)), points, np.zeros(2_001), box, 2_001.0).round(2).tolist()  # log 1/2
         [-0.69]
     """
-    out, inside = np.full(len(theta), -np.inf), box.inside(theta)
     if box.levels:
         return _estimate_by_value(theta, points, log_weights, box, effective)
+    return _estimate_inside(theta, points, log_weights, box, effective)
+
+
+def _estimate_inside(
+    theta: Array,
+    points: Array,
+    log_weights: Array,
+    box: BoxTransform,
+    effective: float,
+    *,
+    wide: Array | None = None,
+) -> Array:
+    """Return the log kernel density (k,) of continuous parameters; `wide` is a covariance to take instead of theirs."""
+    out, inside = np.full(len(theta), -np.inf), box.inside(theta)
     if inside.any():
         z, places = box.to_unconstrained(theta[inside]), box.to_unconstrained(points)
-        out[inside] = _evaluate(z, places, log_weights, effective) + box.log_jacobian_at(theta[inside])
+        cover = covariance(places, log_weights) if wide is None else wide
+        few = wide is None and len(np.unique(places, axis=0)) <= box.dim
+        if few or np.linalg.matrix_rank(cover) < box.dim:
+            raise InferenceError(
+                f"{len(points)} draws do not span {box.dim} parameters",
+                code="too-few-runs",
+                why="a kernel density needs a spread in every direction",
+                fix="accept more draws (larger epsilon) or add simulations",
+            )
+        out[inside] = _evaluate(z, places, log_weights, effective, cover) + box.log_jacobian_at(theta[inside])
     return out
 
 
@@ -37,6 +62,7 @@ def _estimate_by_value(theta: Array, points: Array, log_weights: Array, box: Box
     cells, shares = box.discrete, normalise(log_weights)
     inner = BoxTransform(box.low[~cells], box.high[~cells])
     out = np.full(len(theta), -np.inf)
+    wide = None if cells.all() else covariance(inner.to_unconstrained(points[:, ~cells]), log_weights)
     for value in np.unique(theta[:, cells], axis=0):
         asked, known = ((table[:, cells] == value).all(1) for table in (theta, points))
         share = float(shares[known].sum())
@@ -45,22 +71,15 @@ def _estimate_by_value(theta: Array, points: Array, log_weights: Array, box: Box
         out[asked] = np.log(share)
         if not cells.all():
             rest = (theta[asked][:, ~cells], points[known][:, ~cells], log_weights[known], inner)
-            out[asked] += estimate_log_density(*rest, max(share * effective, 1.0))
+            few = share * effective < MIN_OWN_POINTS
+            out[asked] += _estimate_inside(*rest, max(share * effective, 1.0), wide=wide if few else None)
     return out
 
 
-def _evaluate(z: Array, points: Array, log_weights: Array, effective: float) -> Array:
+def _evaluate(z: Array, points: Array, log_weights: Array, effective: float, cover: Array) -> Array:
     from scipy.special import logsumexp
 
     p = points.shape[1]
-    cover = covariance(points, log_weights)
-    if len(np.unique(points, axis=0)) <= p or np.linalg.matrix_rank(cover) < p:
-        raise InferenceError(
-            f"{len(points)} draws do not span {p} parameters",
-            code="too-few-runs",
-            why="a kernel density needs a spread in every direction",
-            fix="accept more draws (larger epsilon) or add simulations",
-        )
     width = (4 / (effective * (p + 2))) ** (1 / (p + 4))
     root = np.linalg.inv(np.linalg.cholesky(cover)) / width
     a, b = z @ root.T, points @ root.T
