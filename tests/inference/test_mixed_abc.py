@@ -120,13 +120,12 @@ def test_probabilities_of_whole_numbers():
     assert "2 75" not in repr(post), "a table of many whole numbers is for a figure"
 
 
-def test_a_rare_value_has_a_density_too():
-    """One draw with a value has no covariance: the kernel of all draws is taken, and the density is still one."""
+def test_a_rare_value_has_a_kernel_as_wide_as_the_others():
+    """Three draws lie closer together than their distribution: their own covariance would make a narrow kernel."""
     rng = np.random.default_rng(7)
-    theta = np.column_stack([rng.normal(size=400), np.append(rng.integers(0, 2, 399), 2)])
-    post = th.WeightedPosterior(theta, np.zeros(400), [0.0], levels=(None, ()))
+    theta = np.column_stack([np.append(rng.normal(size=400), [0.0, 0.01, 0.02]), np.append(np.zeros(400), np.ones(3))])
+    post = th.WeightedPosterior(theta, np.zeros(403), [0.0], levels=(None, ()))
     grid = np.linspace(-8, 8, 2_001)
-    mass = [np.exp(post.log_prob(np.column_stack([grid, np.full(2_001, k)]))).sum() * 16 / 2_000 for k in (0, 1, 2)]
-    assert mass == pytest.approx([np.mean(theta[:, 1] == k) for k in (0, 1, 2)], rel=1e-3)
-    wide = np.exp(post.log_prob(np.column_stack([grid, np.full(2_001, 2)])))
-    assert np.sqrt(wide @ (grid - theta[-1, 0]) ** 2 / wide.sum()) > theta[:, 0].std() / 2
+    density = np.exp(post.log_prob(np.column_stack([grid, np.ones(2_001)])))
+    assert density.sum() * 16 / 2_000 == pytest.approx(3 / 403, rel=1e-3)
+    assert np.sqrt(density @ (grid - 0.01) ** 2 / density.sum()) > theta[:400, 0].std() / 2
