@@ -131,7 +131,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         """
         columns = zip(self.parameter_names, self.theta.T, self.parameter_levels, strict=True)
         return {
-            name: w.sum_by_value(column, self.log_weights, level)
+            name: w.sum_by_label(column, level, self.log_weights)
             for name, column, level in columns
             if level is not None
         }

@@ -31,7 +31,7 @@ from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method, set_progress
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
-from thrifty.weights import ess, quantile, sum_by_value
+from thrifty.weights import ess, quantile, sum_by_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -245,7 +245,7 @@ class Study(Displayed):
             return {f"{name} at x_o {i}": text for i, one in numbered for name, text in one._list_categories().items()}
         columns = zip(self.names, self.samples.T, self._levels(), strict=True)
         zeros = np.zeros(len(self.samples))
-        return {name: list_shares(sum_by_value(column, zeros, level)) for name, column, level in columns if level}
+        return {name: list_shares(sum_by_label(column, level, zeros)) for name, column, level in columns if level}
 
     def _head(self) -> str:
         sims = self.simulations
