@@ -28,6 +28,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, QualityGateError
 from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
@@ -51,7 +52,7 @@ from thrifty.types import Array, Prior
 FailurePolicy = Literal["refuse", "model"]
 
 
-class LikelihoodMethod(ABC):
+class LikelihoodMethod(DisplayedSettings, ABC):
     """The fit of NLE and NRE; each adds its settings as fields, its network and its loss."""
 
     method: Literal["nle", "nre"]
