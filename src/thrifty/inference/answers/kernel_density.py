@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from thrifty.display import count_things
 from thrifty.errors import InferenceError
 from thrifty.inference.transforms import BoxTransform
 from thrifty.inference.vector_distances import chunks
@@ -16,19 +17,28 @@ def estimate_log_density(theta: Array, points: Array, log_weights: Array, box: B
 
     The kernel is Gaussian over the parameters without bounds, with the points' covariance times
     h^2, h = (4 / (effective (p + 2)))^(1 / (p + 4)). Where parameters are discrete, the share of each of their values
-    times the density of the others among the points with these values.
+    times the density of the others among the points with these values; where those are too few to have a covariance,
+    it is that of all points.
 
     Example:
         >>> points, box = np.linspace(-1, 1, 2_001)[:, None], BoxTransform([-np.inf], [np.inf])
         >>> estimate_log_density(np.zeros((1, 1)), points, np.zeros(2_001), box, 2_001.0).round(2).tolist()  # log 1/2
         [-0.69]
     """
-    out, inside = np.full(len(theta), -np.inf), box.inside(theta)
     if box.levels:
         return _estimate_by_value(theta, points, log_weights, box, effective)
+    return _estimate_inside(theta, points, log_weights, box, effective)
+
+
+def _estimate_inside(
+    theta: Array, points: Array, log_weights: Array, box: BoxTransform, effective: float, *, cover: Array | None = None
+) -> Array:
+    """Return the log density (k,) over numbers without gaps; `cover` is used where the points span no covariance."""
+    out, inside = np.full(len(theta), -np.inf), box.inside(theta)
     if inside.any():
         z, places = box.to_unconstrained(theta[inside]), box.to_unconstrained(points)
-        out[inside] = _evaluate(z, places, log_weights, effective) + box.log_jacobian_at(theta[inside])
+        own = _measure_covariance(places, log_weights) if cover is None or _spans(places, log_weights) else cover
+        out[inside] = _evaluate(z, places, log_weights, effective, own) + box.log_jacobian_at(theta[inside])
     return out
 
 
@@ -37,6 +47,8 @@ def _estimate_by_value(theta: Array, points: Array, log_weights: Array, box: Box
     cells, shares = box.discrete, normalise(log_weights)
     inner = BoxTransform(box.low[~cells], box.high[~cells])
     out = np.full(len(theta), -np.inf)
+    everywhere = inner.to_unconstrained(points[:, ~cells])
+    cover = None if cells.all() else _measure_covariance(everywhere, log_weights)
     for value in np.unique(theta[:, cells], axis=0):
         asked, known = ((table[:, cells] == value).all(1) for table in (theta, points))
         share = float(shares[known].sum())
@@ -45,22 +57,32 @@ def _estimate_by_value(theta: Array, points: Array, log_weights: Array, box: Box
         out[asked] = np.log(share)
         if not cells.all():
             rest = (theta[asked][:, ~cells], points[known][:, ~cells], log_weights[known], inner)
-            out[asked] += estimate_log_density(*rest, max(share * effective, 1.0))
+            out[asked] += _estimate_inside(*rest, max(share * effective, 1.0), cover=cover)
     return out
 
 
-def _evaluate(z: Array, points: Array, log_weights: Array, effective: float) -> Array:
-    from scipy.special import logsumexp
-
+def _spans(points: Array, log_weights: Array) -> bool:
+    """Tell whether weighted points (n, p) have a covariance of full rank."""
     p = points.shape[1]
-    cover = covariance(points, log_weights)
-    if len(np.unique(points, axis=0)) <= p or np.linalg.matrix_rank(cover) < p:
+    return len(np.unique(points, axis=0)) > p and np.linalg.matrix_rank(covariance(points, log_weights)) == p
+
+
+def _measure_covariance(points: Array, log_weights: Array) -> Array:
+    if not _spans(points, log_weights):
         raise InferenceError(
-            f"{len(points)} draws do not span {p} parameters",
+            f"{count_things(len(points), 'draw')}: too few for the density of"
+            f" {count_things(points.shape[1], 'parameter')}",
             code="too-few-runs",
             why="a kernel density needs a spread in every direction",
             fix="accept more draws (larger epsilon) or add simulations",
         )
+    return covariance(points, log_weights)
+
+
+def _evaluate(z: Array, points: Array, log_weights: Array, effective: float, cover: Array) -> Array:
+    from scipy.special import logsumexp
+
+    p = points.shape[1]
     width = (4 / (effective * (p + 2))) ** (1 / (p + 4))
     root = np.linalg.inv(np.linalg.cholesky(cover)) / width
     a, b = z @ root.T, points @ root.T
