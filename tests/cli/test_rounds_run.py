@@ -200,3 +200,28 @@ def test_an_observation_of_the_wrong_length_costs_a_pilot_only(project: Project)
     typed = project.type("run")
     assert typed.code == 2 and "observed data has 3 values, simulations have 2" in typed.err
     assert th.Campaign.open("runs/one").status().planned == 20
+
+
+FAILING = MODEL.replace(
+    "    x = theta", "    if theta[0] > 2.4:\n        raise ValueError('no convergence')\n    x = theta"
+)
+assert FAILING != MODEL
+
+
+@pytest.mark.parametrize("method", ["npe", "nle"])
+def test_max_failed_is_an_option_of_rounds(method: str, project: Project):
+    """A fifth of the prior fails: refused with an option that exists, and accepted with it."""
+    write_project(project.home, model=FAILING)
+    refused = project.type("run", "--method", method)
+    assert refused.code == 4 and "error[too-many-failures]" in refused.err and "--max-failed 0.2" in refused.err
+    accepted = project.type("run", "--method", method, "--max-failed", "0.5")
+    assert "2 done: all runs are used" in accepted.err, accepted.err
+    (result,) = read_results(project.home / "runs/one")
+    posterior = th.load_posterior(result.posterior_path)
+    assert (getattr(posterior, "valid", None) is not None) == (method == "nle"), "P(valid | theta) is learned"
+    assert "th." not in re.sub(r"\w+\.py", "", accepted.err)
+
+
+def test_max_failed_of_a_plain_run_is_refused(project: Project):
+    typed = project.type("run", "--max-failed", "0.5")
+    assert typed.code == 2 and "--max-failed without --rounds" in typed.err

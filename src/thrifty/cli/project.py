@@ -230,7 +230,7 @@ def check_has_runs(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
     """Reject a campaign that has only pilots, which only measure what a run costs."""
     now = campaign.status()
     if now.planned <= now.pilots and not allow_incomplete:
-        what = f"{relative_path(campaign.folder)} has {now.done:,} pilots and no campaign runs"
+        what = f"{relative_path(campaign.folder)} has {count_things(now.done, 'pilot')} and no campaign runs"
         error = CampaignError(what, code="no-runs-yet", why=why)
         error.exit_code = 2
         raise error

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from thrifty.cli.config_errors import ManyErrors
 from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
+from thrifty.cli.failed_runs import accept_failures
 from thrifty.cli.finish_study import keep_study
 from thrifty.cli.project import Session, make_engine, order_observed, read_observed, relative_path
 from thrifty.cli.round_settings import find_conflicts
+from thrifty.display import count_things
 from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
+from thrifty.inference.checks import MAX_FAILED_MASS
 
 if TYPE_CHECKING:
     from thrifty.cli.output import Screen
@@ -36,12 +39,14 @@ class RoundRequest:
         method: One of `ROUND_METHODS`.
         observed: File of the observation.
         x_o: What it holds.
+        max_failed: Share of prior mass that may fail.
     """
 
     rounds: int
     method: str
     observed: Path
     x_o: Any
+    max_failed: float = MAX_FAILED_MASS
 
 
 def read_request(
@@ -51,6 +56,7 @@ def read_request(
     observed: Path | None = None,
     method: str | None = None,
     deadline: str = "",
+    max_failed: float | None = None,
 ) -> RoundRequest | None:
     """Read the rounds that file and options ask for, options first; None where neither does.
 
@@ -59,7 +65,8 @@ def read_request(
     """
     asked = rounds if rounds is not None else settings.infer.rounds
     if asked is None:
-        given = [name for name, value in (("--observed", observed), ("--method", method)) if value is not None]
+        options = {"--observed": observed, "--method": method, "--max-failed": max_failed}
+        given = [name for name, value in options.items() if value is not None]
         if given:
             what = f"{' and '.join(given)} without --rounds"
             fix = "thrifty run --rounds 4 --observed observed.csv; or thrifty run, then thrifty infer"
@@ -77,7 +84,8 @@ def read_request(
         problems.append(ConfigError(what, code="conflicting-settings", fix=fix))
     if problems or path is None:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    return RoundRequest(asked, chosen, path, read_observed(path))
+    allowed = MAX_FAILED_MASS if max_failed is None else max_failed
+    return RoundRequest(asked, chosen, path, read_observed(path), allowed)
 
 
 def _written_method(settings: Settings) -> str:
@@ -92,9 +100,11 @@ def show_plan(session: Session, request: RoundRequest) -> dict[str, Any]:
     each = status.spent / max(status.done, 1)
     screen, unit = session.screen, status.unit
     label, what = ("pilot", "; a part of round 0") if status.done == status.pilots else ("so far", "")
-    spent = f"{status.done:,} runs, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
+    spent = (
+        f"{count_things(status.done, 'run')}, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
+    )
     screen.step(label, spent + what)
-    limits = [f"{plan.n:,} runs in all, pilot included"] if plan.n is not None else []
+    limits = [f"{count_things(plan.n, 'run')} in all, pilot included"] if plan.n is not None else []
     limits += [f"a budget of {plan.budget}"] if plan.budget else []
     screen.step(
         "rounds", f"at most {request.rounds} of {request.method} at {request.observed.name}, with {_join(limits)}"
@@ -148,7 +158,8 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
 def _make_method(session: Session, request: RoundRequest) -> Any:
     import thrifty as th
 
-    made = th.Rounds(getattr(th, METHODS[request.method])(session.campaign.prior), rounds=request.rounds)
+    method = accept_failures(getattr(th, METHODS[request.method])(session.campaign.prior), request.max_failed)
+    made = th.Rounds(method, rounds=request.rounds, max_failed=request.max_failed)
     penalty = session.settings.plan.penalty
     return made if penalty is None else replace(made, penalty=penalty)
 
