@@ -260,6 +260,11 @@ USAGE = {
         "bad-command-line",
         "no such option: --wrokers. Did you mean --workers?",
     ),
+    "option of another command": (
+        ["infer", "--rounds", "4"],
+        "bad-command-line",
+        "no such option: --rounds fix: thrifty infer --help; thrifty run has this option",
+    ),
     "unknown method": (["infer", "--method", "npr"], "bad-command-line", "'npr' is not one of 'npe'"),
     "not a number": (["replay", "seven"], "bad-command-line", "expected a valid integer"),
     "no workers": (["run", "--workers", "0"], "bad-setting", "workers = 0, expected at least 1"),

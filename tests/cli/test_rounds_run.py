@@ -222,6 +222,20 @@ def test_max_failed_is_an_option_of_rounds(method: str, project: Project):
     assert "th." not in re.sub(r"\w+\.py", "", accepted.err)
 
 
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_another_shape_is_refused_before_the_pilot_is_paid_for(command: str, engine: str, project: Project):
+    slow = MODEL.replace("x = theta", "import time; time.sleep(0.05)\n    x = theta")
+    toml = ROUNDS.replace("pilot = 20", "pilot = 60").replace('engine = "inline"', f'engine = "{engine}"')
+    write_project(project.home, toml, slow)
+    (project.home / "observed.csv").write_text("1.0, 0.2, 0.3\n")
+    typed = project.type(command)
+    assert typed.code == 2 and "observed data has 3 values, simulations have 2" in typed.err
+    assert th.Campaign.open(project.home / "runs/one").status().done < 30, "what was run is kept"
+    (project.home / "observed.csv").write_text("1.0, 0.2\n")
+    assert project.type("plan").code == 0, "and continued"
+
+
 def test_max_failed_of_a_plain_run_is_refused(project: Project):
     typed = project.type("run", "--max-failed", "0.5")
     assert typed.code == 2 and "--max-failed without --rounds" in typed.err

@@ -15,7 +15,9 @@ _TYPED = {
     "fit th.ABC or th.NPE to the same simulations": "thrifty infer --method npe",
     "worthwhile: plan(..., refit=True)": "worthwhile, in a new folder",
     "on_timeout='lazy' can": 'on_timeout = "lazy" under [run] can',
-    'th.NLE(prior, failures="model")': "thrifty run --rounds with --method nle --max-failed 0.2",
+    'th.NLE(prior, failures="model")': "thrifty run --max-failed 0.05 (or more)",
+    'th.NRE(prior, failures="model")': "thrifty run --max-failed 0.05 (or more)",
+    "use th.NLE(prior) in a new folder": "use --method nle in a new folder",
 }
 
 

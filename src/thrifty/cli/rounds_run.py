@@ -48,6 +48,14 @@ class RoundRequest:
     x_o: Any
     max_failed: float = MAX_FAILED_MASS
 
+    def check(self, event: tuple[int, ...], names: tuple[str, ...]) -> None:
+        """Reject an observation that does not fit the outputs of the simulator.
+
+        Raises:
+            DataError: bad-observation.
+        """
+        order_observed(self.x_o, event, names)
+
 
 def read_request(
     settings: Settings,
@@ -104,19 +112,19 @@ def show_plan(session: Session, request: RoundRequest) -> dict[str, Any]:
         f"{count_things(status.done, 'run')}, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
     )
     screen.step(label, spent + what)
-    limits = [f"{count_things(plan.n, 'run')} in all, pilot included"] if plan.n is not None else []
-    limits += [f"a budget of {plan.budget}"] if plan.budget else []
-    screen.step(
-        "rounds", f"at most {request.rounds} of {request.method} at {request.observed.name}, with {_join(limits)}"
-    )
+    screen.step("rounds", _describe_request(session, request))
     screen.step("round 0", "from the prior: nothing is known of the posterior yet")
     screen.step("later", "each draws where the posterior of the round before lies: what its runs cost is known then")
     found = {"rounds": request.rounds, "method": request.method, "n": plan.n, "budget": plan.budget or None}
     return {**found, "pilots": status.pilots, "spent": status.spent, "cost_per_run": each, "unit": unit}
 
 
-def _join(limits: list[str]) -> str:
-    return " or ".join(limits) + (", whichever comes first" if len(limits) > 1 else "")
+def _describe_request(session: Session, request: RoundRequest) -> str:
+    plan = session.settings.plan
+    limits = [f"{count_things(plan.n, 'run')} in all, pilot included"] if plan.n is not None else []
+    limits += [f"a budget of {plan.budget}"] if plan.budget else []
+    first = ", whichever comes first" if len(limits) > 1 else ""
+    return f"at most {request.rounds} of {request.method} at {request.observed.name}, with {' or '.join(limits)}{first}"
 
 
 def run_rounds(session: Session, request: RoundRequest) -> int:
@@ -134,6 +142,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
         text = describe_round(one.n, one.volume, one.moved, format_amount(one.cost, unit))
         screen.step(f"round {next(ended)}", text)
 
+    screen.step("rounds", _describe_request(session, request))
     study = _make_method(session, request).run(
         campaign,
         x_o,
@@ -143,7 +152,9 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
         engine=make_engine(session.run),
         on_round=show,
     )
-    screen.step("rounds", f"{len(study.generations)} done: {STOPPED.get(study.stopped, study.stopped)}")
+    early = len(study.generations) == 1 < request.rounds and study.stopped != "settled"
+    more = ", by runs from the prior: a larger n or budget under [plan] adds rounds" if early else ""
+    screen.step("rounds", f"{len(study.generations)} done: {STOPPED.get(study.stopped, study.stopped)}{more}")
     status = campaign.status()
     screen.data(str(status))
     screen.result({**status.as_dict(), "stopped": study.stopped, "exit": 0})

@@ -136,11 +136,13 @@ class MemoryGenerations:
         if self._counts or self.check is None:
             return simulate(draws, start=start)
         first = simulate(draws[:1], start=start)
-        while len(first) < min(MAX_TRIED_RUNS, len(draws)) and not first.ok.any():
-            first = join_runs(first, simulate(draws[len(first) : len(first) + 1], start=start + len(first)))
+        for tried in range(1, min(MAX_TRIED_RUNS, len(draws))):
+            if first.ok.any() or len(first) < tried:
+                break
+            first = join_runs(first, simulate(draws[tried : tried + 1], start=start + tried))
         if first.ok.any():
             self.check(first.pairs()[1].shape[1:], first.x_names)
-        if len(first) >= len(draws):
+        if not len(first) or len(first) >= len(draws):  # one that drops runs is refused by its caller
             return first
         return join_runs(first, simulate(draws[len(first) :], start=start + len(first)))
 

@@ -72,7 +72,14 @@ def run(
     if request is not None:
         from thrifty.cli.rounds_run import run_rounds
 
-        session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+        session = start_session(
+            folder,
+            config,
+            screen,
+            workers=workers,
+            accept_changed=accept_changed_simulator,
+            check=request.check,
+        )
         return run_rounds(session, request)
     _check_is_plain(place)
     session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
