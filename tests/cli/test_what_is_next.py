@@ -17,7 +17,7 @@ from thrifty.cli.advice import translate_advice
 from thrifty.cli.commands.check import Findings
 from thrifty.cli.commands.init import example_files
 from thrifty.cli.failed_runs import describe_failures
-from thrifty.report.advice import drop_python
+from thrifty.report.drop_python import drop_python
 
 from .conftest import Project, Typed
 

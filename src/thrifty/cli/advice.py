@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from thrifty.report.advice import drop_python
+from thrifty.report.drop_python import drop_python
 
 # what the library says -> what is typed here
 _TYPED = {

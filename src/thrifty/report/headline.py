@@ -10,8 +10,8 @@ from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
 from thrifty.display import count_things
 from thrifty.durations import format_amount
-from thrifty.report.advice import drop_python
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
+from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 

@@ -17,8 +17,8 @@ from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
-from thrifty.report.advice import drop_python
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean
+from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
 from thrifty.report.inference_time import describe_time
 from thrifty.report.quantile_texts import find_levels, format_categories, format_quantiles
