@@ -194,7 +194,7 @@ def test_mistakes_on_the_command_line(project: Project, words: list[str], messag
     assert typed.code == 2 and message in typed.err and not Path("runs").exists()
 
 
-def test_an_observation_of_the_wrong_length_costs_a_pilot_only(project: Project):
+def test_an_observation_of_the_wrong_length_costs_the_first_run_only(project: Project):
     project.write("thrifty.toml", ROUNDS)
     project.write("observed.csv", "1.0, 0.2, 3.0\n")
     typed = project.type("run")
