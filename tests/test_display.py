@@ -56,13 +56,15 @@ def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
     many = repeated(sims, 12)
     found = {
         "campaign": campaign, "quote": campaign.quote(n=300), "plan": campaign.plan(n=160), "status": campaign.status(),
+        "row": campaign.quote(n=300).chosen,
         "simulations": sims, "several": many, "tradeoff": th.tradeoff(PRIOR, campaign.plan(n=160).cost),
         "cost": campaign.plan(n=160).cost, "draws": th.CostAware(PRIOR, lambda t: t[:, 0] + 1, 0.5).sample(50, 0),
         "abc": abc, "weighted": abc.accepted([1.0, 2.0]),
         "synthetic": th.SyntheticLikelihood(PRIOR, m=12).fit(many), "score": th.ScoringRule(PRIOR, m=12).fit(many),
         "npe": npe.fit(sims), "nle": th.NLE(PRIOR, training=quick).fit(sims),
         "nre": th.NRE(PRIOR, training=quick).fit(sims),
-        "ensemble": th.Ensemble(npe, members=2).fit(sims), "drawn": Sampled.independent(sims.theta),
+        "ensemble": th.Ensemble(npe, members=2).fit(sims), "marginal": abc.marginal("beta"),
+        "conditional": abc.condition(beta=1.0), "drawn": Sampled.independent(sims.theta),
         "weights": th.diagnostics.weight_health(sims.log_weights),
         "diagnosis": Diagnosis((th.diagnostics.weight_health(sims.log_weights),), (f"not {MARK}",)),
         "round": Round(200, 12.0, 11.0, 0.02, 0.3, np.nan, 4.0, PRIOR),
@@ -75,9 +77,9 @@ def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
 
 
 KINDS = (
-    "campaign", "quote", "plan", "status", "simulations", "several", "tradeoff", "cost", "draws", "abc", "weighted",
-    "synthetic", "score", "npe", "nle", "nre", "ensemble", "drawn", "weights", "diagnosis", "round",
-    "generation", "sensitivity", "comparison", "study",
+    "campaign", "quote", "plan", "status", "row", "simulations", "several", "tradeoff", "cost", "draws", "abc",
+    "weighted", "synthetic", "score", "npe", "nle", "nre", "ensemble", "marginal", "conditional", "drawn", "weights",
+    "diagnosis", "round", "generation", "sensitivity", "comparison", "study",
 )  # fmt: skip
 
 
@@ -112,6 +114,46 @@ def test_the_numbers_are_those_of_the_object(campaign: th.Campaign, sims: th.Sim
     assert "<td>beta</td>" + "".join(f"<td>{value:.4g}</td>" for value in row) in post._repr_html_()
     quote = shown["quote"]
     assert quote.total_text() in repr(quote) and f"<th>{quote.chosen.label}</th>" in quote._repr_html_()
+
+
+def test_the_chosen_row_is_bold(shown: dict[str, object]):
+    plan = shown["plan"]
+    assert plan.chosen.k == 0.5 and plan._repr_html_().count("<tr><th>") == 2  # the header, and one row
+    assert f"<tr><th>{plan.chosen.label} ← best</th>" in plan._repr_html_()
+
+
+METHODS = {
+    "NPE(Uniform(beta: 0 to 2, gamma: 1 to 4))": th.NPE(PRIOR),
+    "NPE(Uniform(beta: 0 to 2, gamma: 1 to 4), network=MixtureDensity(components=2))": th.NPE(
+        PRIOR, network=th.MixtureDensity(2)
+    ),
+    "FMPE(Uniform(beta: 0 to 2, gamma: 1 to 4))": th.FMPE(PRIOR),
+    "NLE(Uniform(beta: 0 to 2, gamma: 1 to 4), training=Training(max_epochs=3))": th.NLE(
+        PRIOR, training=th.Training(max_epochs=3)
+    ),
+    "NRE(Uniform(beta: 0 to 2, gamma: 1 to 4))": th.NRE(PRIOR),
+    "ABC(Uniform(beta: 0 to 2, gamma: 1 to 4))": th.ABC(PRIOR),
+    "ABC()": th.ABC(),
+    "SyntheticLikelihood(Uniform(beta: 0 to 2, gamma: 1 to 4), m=9)": th.SyntheticLikelihood(PRIOR, m=9),
+    "ScoringRule(Uniform(beta: 0 to 2, gamma: 1 to 4))": th.ScoringRule(PRIOR),
+    "SMCABC(Uniform(beta: 0 to 2, gamma: 1 to 4), particles=90)": th.SMCABC(PRIOR, particles=90),
+    "Rounds(NLE(Uniform(beta: 0 to 2, gamma: 1 to 4)), rounds=2)": th.Rounds(th.NLE(PRIOR), rounds=2),
+    "Ensemble(NPE(Uniform(beta: 0 to 2, gamma: 1 to 4)), members=3)": th.Ensemble(th.NPE(PRIOR), members=3),
+}
+
+
+@pytest.mark.parametrize("text", METHODS)
+def test_a_method_is_one_line_and_a_table_of_its_settings(text: str):
+    method = METHODS[text]
+    assert repr(method) == str(method) == text
+    html = method._repr_html_()
+    assert html.startswith(f"<div><p>{type(method).__name__}</p><table>") and "<td>None</td>" not in html
+
+
+def test_a_marginal_and_a_conditional_are_one_line(shown: dict[str, object]):
+    whole = "of the ABC posterior of beta, gamma"
+    assert repr(shown["marginal"]) == f"marginal posterior of beta, {whole}"
+    assert repr(shown["conditional"]) == f"posterior of gamma given beta = 1, {whole}"
 
 
 def test_failed_runs_are_named():
@@ -188,8 +230,17 @@ def test_a_study_shows_its_rounds(sims: th.Simulations):
     accepted = th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims).accepted([1, 2])
     study = th.Study(accepted, sims, np.array([1.0, 2.0]), "nle-rounds", generations=rounds, stopped="runs")
     html = study._repr_html_()
-    assert html.count("<table>") == 2 and "<p>2 rounds</p>" in html and "stopped by runs" in html
+    assert html.count("<table>") == 2 and "<p>2 rounds</p>" in html and "ended: all runs are used" in html
     assert "<td>1</td><td>90</td><td>9</td><td>0.02</td><td>0.30 sd</td>" in html
+
+
+def test_a_column_without_any_figure_is_left_out(sims: th.Simulations):
+    """The volume of a posterior of whole numbers is not measured."""
+    rounds = tuple(Round(90, 9.0, 8.0, np.nan, moved, np.nan, 4.0, PRIOR) for moved in (np.nan, 0.3))
+    accepted = th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims).accepted([1, 2])
+    study = th.Study(accepted, sims, np.array([1.0, 2.0]), "nle-rounds", generations=rounds, stopped="settled")
+    assert "volume" not in str(study) + study._repr_html_() and "0.30 sd" in str(study)
+    assert str(study).endswith("ended: the posterior has settled; the rest is not spent")
 
 
 @pytest.mark.parametrize(

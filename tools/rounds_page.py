@@ -82,10 +82,9 @@ For all of them:
 - Every round doubles the pool. A round is a block of the campaign.
 - Every proposal has a density that is kept, so the pool is one weighted table: `study.simulations` serves `th.ABC`,
   `th.NPE`, exports and later top-ups. No weight exceeds the number of runs over that of round 0.
-- NLE with up to six outputs trains two or three networks at once, for twice the usual number of epochs, and drops those
-  whose held-out loss shows that they did not learn. After the last round it trains on, as long as held-out runs are
-  predicted better: thin likelihoods need it. With more outputs it trains as usual.
-  `th.AutoregressiveMixture(members=...)` and `th.Training(cycle=...)` choose otherwise.
+- NLE with up to six outputs is trained again for longer, as long as held-out runs are predicted better: thin likelihoods
+  need it ([training](neural.md#training)). Between rounds too, so that a round takes up to a minute of CPU time.
+  `th.Training(cycle=...)` sets the number of epochs.
 - It stops early, with the rest unspent, where the posterior moves by less than `tolerance` (in its standard deviations)
   in two rounds one after the other and a second network on the same runs agrees. `study.stopped` is then "settled".
   `tolerance=0` uses all of the budget.

@@ -8,8 +8,9 @@ examined either.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from html import escape
+from typing import Any
 
 MAX_ROWS = 24  # of a table: what fits on a screen
 MAX_CELL_CHARACTERS = 160
@@ -91,6 +92,46 @@ class Displayed:
         return _show(self, lambda: self._card().to_html(), _write_paragraph)
 
 
+class DisplayedSettings(Displayed):
+    """Give settings a `repr` of one line, with what differs from the defaults, and a table of all of them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return _show(self, lambda: write_settings(self))
+
+    def _card(self) -> Card:
+        shown: Any = self
+        set_to = {f.name: getattr(self, f.name) for f in fields(shown) if f.repr}
+        return Card(type(self).__name__, [(name, write_settings(v)) for name, v in set_to.items() if v is not None])
+
+
+def write_settings(settings: Any) -> str:
+    """Write settings as a call in one line: the prior, what must be given, and what differs from the defaults.
+
+    Example:
+        >>> write_settings(th.MixtureDensity(3)), write_settings(th.Ensemble(th.ABC(th.Normal(0, 1)), members=2))
+        ('MixtureDensity(components=3)', 'Ensemble(ABC(Normal(theta: 0 ± 1)), members=2)')
+    """
+    if not _is_listed(settings):
+        return getattr(settings, "__name__", None) or " ".join(repr(settings).split())
+    own = {f.name: getattr(settings, f.name) for f in fields(settings) if f.init and f.repr}
+    given = [f.name for f in fields(settings) if f.name in own and f.default is f.default_factory is MISSING]
+    given += ["prior"] if own.get("prior") is not None and "prior" not in given else []
+    usual = type(settings)(**{name: own[name] for name in given})  # with the defaults that depend on what is given
+    first = [write_settings(own[name]) for name in given]
+    others = {name: write_settings(value) for name, value in own.items() if name not in given}
+    changed = [f"{name}={text}" for name, text in others.items() if text != write_settings(getattr(usual, name))]
+    return f"{type(settings).__name__}({', '.join(first + changed)})"
+
+
+def _is_listed(settings: Any) -> bool:
+    """Whether an object has no text of its own: its `repr` would list all of its fields."""
+    if not is_dataclass(settings) or isinstance(settings, type):
+        return False
+    return isinstance(settings, DisplayedSettings) or settings.__dataclass_params__.repr  # pyright: ignore
+
+
 def _show(what: object, write: Callable[[], str], wrap: Callable[[str], str] = str) -> str:
     """Write something, or one line that says why it cannot be written."""
     try:
@@ -159,7 +200,17 @@ def format_number(value: float) -> str:
     return f"{value:.4g}"
 
 
-def list_shares(shares: Mapping[str, float]) -> str:
+def format_share(share: float) -> str:
+    """Write a share in percent; a small one is not zero, and a loss is negative.
+
+    Example:
+        >>> format_share(0.331), format_share(0.0004), format_share(-4.31), format_share(-1e-9), format_share(1.0)
+        ('33%', '<1%', '-431%', '0%', '100%')
+    """
+    return "<1%" if 1e-6 < share < 0.005 else f"{round(share, 2) + 0.0:.0%}"
+
+
+def list_shares(shares: Mapping[Any, float]) -> str:
     """Write the probability of each category.
 
     Example:

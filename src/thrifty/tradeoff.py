@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.display import Card, Displayed
-from thrifty.durations import name_unit
+from thrifty.display import Card, Displayed, align_columns, format_number, format_share
+from thrifty.durations import format_amount, name_unit
 from thrifty.errors import ConfigError
-from thrifty.penalties import Power, as_penalty
+from thrifty.penalties import Balance, Power, as_penalty
 from thrifty.priors import as_prior
 from thrifty.proposals import REFERENCE_DRAWS, CostAware, Mixture, draw_reference_costs
 from thrifty.types import Array, Cost, Penalty, Prior
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
     from thrifty.costs.finish_model import FinishModel
 
-MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as +0 %
+MIN_ADVANTAGE = 0.005  # of a penalty over plain draws: less is shown as 0 %
 
 
-@dataclass(frozen=True)
-class Row:
+@dataclass(frozen=True, repr=False)
+class Row(Displayed):
     """One penalty's figures.
 
     Attributes:
@@ -49,7 +49,7 @@ class Row:
         penalty: The penalty, to be passed on.
         gain, ess_fraction, product: See the module.
         saved: Share of cost saved at equal n, 1 - 1/gain.
-        saved_per_effective: Share saved per effective draw, 1 - 1/product; negative is a loss.
+        saved_per_effective: Share saved per effective run, 1 - 1/product; negative is a loss.
         cost: Expected cost of one run.
         acceptance: Share of prior draws accepted by the sampler.
     """
@@ -64,6 +64,15 @@ class Row:
     saved_per_effective: float
     cost: float
     acceptance: float
+
+    def _card(self) -> Card:
+        saved = [("saved", format_share(self.saved)), ("effective", format_share(self.ess_fraction))]
+        facts = [
+            ("gain", f"{self.gain:.2f}"),
+            *saved,
+            ("saved per effective run", format_share(self.saved_per_effective)),
+        ]
+        return Card(f"penalty {self.label}: {format_number(self.cost)} a run", facts)
 
     @property
     def cost_per_effective(self) -> float:
@@ -151,36 +160,25 @@ class Tradeoff(Displayed):
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and body as text, the best row marked."""
-        header = [
-            "penalty",
-            f"cost/run [{name_unit(self.unit)}]",
-            "gain",
-            "saved",
-            "effective",
-            "gain×ESS",
-            "saved per effective",
-        ]
+        header = ["penalty", "cost/run", "gain", "saved", "effective", "gain × effective", "saved per effective run"]
         if self.avoids_failures:
-            header = [*header[:4], "valid and effective", "per budget", "saved per effective"]
+            header = [*header[:4], "valid and effective", "per budget", header[-1]]
         body = [
             [
                 row.label + (" ← best" if row is self.best else ""),
-                f"{row.cost:.3g}",
+                format_amount(row.cost, self.unit),
                 f"{row.gain:.2f}",
-                f"{row.saved:.0%}",
-                f"{row.ess_fraction:.0%}",
+                format_share(row.saved),
+                format_share(row.ess_fraction),
                 f"{row.product:.2f}",
-                f"{row.saved_per_effective:+.0%}",
+                format_share(row.saved_per_effective),
             ]
             for row in self.rows
         ]
         return header, body
 
     def __str__(self) -> str:
-        header, body = self.cells()
-        widths = [max(len(line[i]) for line in [header, *body]) for i in range(len(header))]
-        lines = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) for line in [header, *body]]
-        return "\n".join([*lines, self.verdict()])
+        return "\n".join([align_columns(*self.cells()), self.verdict()])
 
     def verdict(self) -> str:
         """Say in one line what can be saved here at most."""
@@ -194,7 +192,7 @@ class Tradeoff(Displayed):
         if not self.worthwhile:
             little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"
             return f"cost varies {self.cost_range:.2f}×: best possible saving is {little}. Plain sampling it is."
-        saves = f"at most about {most:.0%} can be saved per effective draw, by √c"
+        saves = f"at most about {most:.0%} can be saved per effective run, by √c"
         return f"cost varies {self.cost_range:.3g}×: by this cost, {saves}"
 
     def __rich__(self) -> Table:
@@ -253,11 +251,10 @@ def tradeoff(
     costs = runs if finish is None else runs / _finish_at_reference(prior, finish, n=n, seed=seed)
     known: dict[str, Any] = {"finish": finish, "_costs": costs, "_runs": runs}
     penalties = [as_penalty(power) for power in powers]
-    rows = [make_row(CostAware(prior, cost, p, **known), _format_label(p, finish)) for p in penalties]
+    rows = [make_row(CostAware(prior, cost, p, **known), format_label(p, finish)) for p in penalties]
     for mixture in mixtures:
         proposal = Mixture(prior, cost, powers=tuple(mixture), finish=finish).balanced.penalty
-        label = "mixture " + ", ".join(f"{k:g}" for k in mixture)
-        rows.append(make_row(CostAware(prior, cost, proposal, **known), label))
+        rows.append(make_row(CostAware(prior, cost, proposal, **known), format_label(proposal, finish)))
     low, high = np.quantile(costs, [0.001, 0.999])
     ceiling = float(costs.mean() / np.sqrt(costs).mean() ** 2)
     if finish is not None:
@@ -278,7 +275,15 @@ def _finish_at_reference(prior: Prior, finish: FinishModel, *, n: int, seed: int
     return draw_reference_costs(prior, finish.floored, n=n, seed=seed)
 
 
-def _format_label(penalty: Penalty, finish: FinishModel | None) -> str:
+def format_label(penalty: Penalty, finish: FinishModel | None = None) -> str:
+    """Name a penalty in a table.
+
+    Example:
+        >>> format_label(th.Power(0.5)), format_label(th.Power(0))
+        ('k = 0.5 (√c)', 'k = 0 (plain)')
+    """
+    if isinstance(penalty, Balance) and all(isinstance(part, Power) for part in penalty.penalties):
+        return "mixture " + ", ".join(f"{part.k:g}" for part in penalty.penalties if isinstance(part, Power))
     if isinstance(penalty, Power):
         root = " (√c)" if finish is None else " (√(c/P))"
         return f"k = {penalty.k:g}" + {0.0: " (plain)", 0.5: root}.get(float(penalty.k), "")

@@ -8,6 +8,7 @@ Everything here is unchanged when a constant is added to all log weights.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -183,16 +184,21 @@ def ecdf(values: npt.ArrayLike, at: npt.ArrayLike, log_weights: npt.ArrayLike) -
     return np.minimum(steps[np.searchsorted(column[order], np.asarray(at), side="right")], 1.0)
 
 
-def sum_by_label(codes: npt.ArrayLike, labels: tuple[str, ...], log_weights: npt.ArrayLike) -> dict[str, float]:
+def sum_by_label(codes: npt.ArrayLike, labels: tuple[str, ...], log_weights: npt.ArrayLike) -> dict[Any, float]:
     """Return the weight of each category, by label, from the codes (n,) of weighted draws.
+
+    Without labels the codes are whole numbers, of which all between the lowest and the highest count.
 
     Example:
         >>> sum_by_label([0.0, 1.0, 1.0], ("a", "b"), np.log([2.0, 1.0, 1.0]))
         {'a': 0.5, 'b': 0.5}
+        >>> sum_by_label([3.0, 5.0, 5.0], (), np.log([2.0, 1.0, 1.0]))
+        {3: 0.5, 4: 0.0, 5: 0.5}
     """
     whole = np.asarray(codes, dtype=np.int64)
-    shares = np.bincount(whole, normalise(log_weights), minlength=len(labels))
-    return dict(zip(labels, shares.tolist(), strict=True))
+    first = 0 if labels else int(whole.min())
+    shares = np.bincount(whole - first, normalise(log_weights), minlength=len(labels)).tolist()
+    return dict(zip(labels or range(first, first + len(shares)), shares, strict=True))
 
 
 def resample_indices(

@@ -58,7 +58,7 @@ def test_pilot_plan_run(finished):
     sims = c.simulations()
     assert len(sims) == 260 and sims.ok.all() and sims.unit == "events"
     assert plan.penalty == "√c" and plan.n == 200 and plan.total < plan.plain and plan.p_value > 1e-6
-    assert "for 200 runs under penalty √c" in str(plan)
+    assert "for 200 runs after the pilot under penalty √c" in str(plan)
     status = c.status()
     assert (status.state, status.done, status.pending, status.pilots) == ("complete", 260, 0, 60)
     assert status.saved.share > 0.2 and "saved" in str(status)

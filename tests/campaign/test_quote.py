@@ -54,6 +54,9 @@ def test_a_quote_is_what_a_plan_commits(piloted, request_):
         assert quote.runs(quote.chosen) == quote.n == plan.n == 200
     else:
         assert quote.affordable(quote.chosen) * quote.chosen.cost + quote.pilot.spent <= 20_000
+        spent = [quote.runs(row) * row.cost + quote.pilot.spent for row in quote.table]
+        assert all(20_000 - row.cost <= total <= 20_000 for total, row in zip(spent, quote.table, strict=True))
+        assert "which uses up the budget of 20000 events" in str(quote)
 
 
 def test_a_quote_changes_nothing(piloted):
@@ -113,3 +116,37 @@ def test_one_call_reads_the_folder_once(piloted, monkeypatch, call):
     getattr(piloted, call)(**arguments)
     assert counts["open"] == counts["parse"] == 1
     assert counts["table"] <= 1
+
+
+def test_quote_plan_and_report_show_the_same_table(piloted):
+    """One figure for one quantity, digit by digit: with a power of one's own, and with a mixture."""
+    from thrifty.report.gather import gather
+
+    for request_ in ({"n": 200}, {"n": 200, "penalty": 0.3}, {"n": 200, "mixture": True}):
+        quote, plan = piloted.quote(**request_), piloted.plan(**request_)
+        table, chosen = gather(piloted.folder).trade
+        assert plan.table.cells() == quote.table.cells() and plan.chosen.label == quote.chosen.label
+        assert table.cells() == plan.table.cells() and chosen.label == plan.chosen.label
+        shares = [[line[i] for i in (2, 3, 4)] for line in quote.cells()[1]]
+        assert shares == [[line[i] for i in (3, 4, 6)] for line in plan.table.cells()[1]]
+
+
+def test_a_quote_says_what_pilot_and_runs_come_to_together(tmp_path):
+    """The share that the whole pool saves, and its effective runs, are those of the campaign afterwards."""
+    campaign = make(tmp_path / "c")
+    campaign.pilot(400, **QUIET)
+    quote = campaign.quote(n=1600)
+    line = quote.total_text().splitlines()[1]
+    campaign.plan(n=1600)
+    status = campaign.run(**QUIET)
+    assert line.startswith("with the pilot: 2,000 runs count as ")
+    effective = float(line.split("count as ")[1].split(", saved")[0].replace(",", ""))
+    weights = np.exp(campaign.simulations().log_weights)
+    weights /= weights.mean()
+    slope = 2 * weights - weights**2 / np.mean(weights**2)  # of log (sum w)^2 / sum w^2
+    error = status.saved.effective * slope.std() / np.sqrt(2000)
+    assert abs(effective - status.saved.effective) < 5 * error
+    assert abs(effective - (400 + 1600 * quote.chosen.ess_fraction)) > 5 * error, "the mutant: two tables added"
+    low, high = (1 - status.saved.spent / (status.saved.spent + end) for end in (status.saved.low, status.saved.high))
+    assert low < float(line.split("saved about ")[1].split("%")[0]) / 100 < high
+    assert "with the pilot" not in str(campaign.quote(n=1600)), "runs are done: the status counts them"

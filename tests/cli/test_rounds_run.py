@@ -113,7 +113,7 @@ def test_plan_says_what_is_known(project: Project):
     assert typed.code == 0 and "rounds = 2, method = nle, n = 120" in typed.out
     assert "20 runs" in typed.err and "a part of round 0" in typed.err and "120 runs in all" in typed.err
     assert "chosen" not in typed.out and "next: thrifty run runs/one" in typed.err
-    assert th.Campaign.open("runs/one").status().planned == 20
+    assert th.Campaign.open("runs/one").status().done <= 2
 
 
 @pytest.mark.slow
@@ -199,7 +199,7 @@ def test_an_observation_of_the_wrong_length_costs_the_first_run_only(project: Pr
     project.write("observed.csv", "1.0, 0.2, 3.0\n")
     typed = project.type("run")
     assert typed.code == 2 and "observed data has 3 values, simulations have 2" in typed.err
-    assert th.Campaign.open("runs/one").status().planned == 20
+    assert th.Campaign.open("runs/one").status().done <= 2
 
 
 FAILING = MODEL.replace(

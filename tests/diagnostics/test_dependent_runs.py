@@ -55,7 +55,7 @@ def test_runs_of_weight_zero_are_no_neighbours(rng):
     runs = th.Simulations.from_arrays(theta=theta, x=theta + 0.02 * rng.normal(size=theta.shape))
     narrow = th.reweight(runs, th.Uniform(0, 0.3), old_prior=th.Uniform(0, 1))
     result = diagnostics.misspecification(narrow, [0.9])  # the model under its prior gives at most about 0.38
-    assert result.verdict == "do not trust" and result.outside == ("statistic 1",)
+    assert result.verdict == "do not trust" and result.outside == ("x_1",)
     assert diagnostics.misspecification(narrow, [0.2]).verdict == "trust"
 
 

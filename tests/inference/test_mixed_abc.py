@@ -112,3 +112,20 @@ def test_smc_abc_moves_categories_and_numbers(seed):
     for weights, good in ((table.log_weights, True), (np.zeros(len(table)), False)):  # squared: `test_discrete`
         found = th.estimate(values, weights)
         assert (np.abs(found.mean - [0.6, 0.25]) < 5 * found.se).all() == good
+
+
+def test_probabilities_of_whole_numbers():
+    post = th.WeightedPosterior([[2.0], [2.0], [5.0]], np.log([1.0, 2.0, 1.0]), [0.0], names=("k",), levels=((),))
+    assert post.probabilities == {"k": {2: 0.75, 3: 0.0, 4: 0.0, 5: 0.25}}
+    assert "2 75" not in repr(post), "a table of many whole numbers is for a figure"
+
+
+def test_a_rare_value_has_a_kernel_as_wide_as_the_others():
+    """Three draws lie closer together than their distribution: their own covariance would make a narrow kernel."""
+    rng = np.random.default_rng(7)
+    theta = np.column_stack([np.append(rng.normal(size=400), [0.0, 0.01, 0.02]), np.append(np.zeros(400), np.ones(3))])
+    post = th.WeightedPosterior(theta, np.zeros(403), [0.0], levels=(None, ()))
+    grid = np.linspace(-8, 8, 2_001)
+    density = np.exp(post.log_prob(np.column_stack([grid, np.ones(2_001)])))
+    assert density.sum() * 16 / 2_000 == pytest.approx(3 / 403, rel=1e-3)
+    assert np.sqrt(density @ (grid - 0.01) ** 2 / density.sum()) > theta[:400, 0].std() / 2

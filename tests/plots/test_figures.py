@@ -205,3 +205,49 @@ def test_categories_are_bars_with_labels(rng):
     for other in (th.plots.proposal(draws.proposal), th.plots.cost_surface(draws.proposal.cost, prior)):
         other.canvas.draw()
         assert [label.get_text() for label in other.axes[0].get_xticklabels()] == ["gamma", "lognormal"]
+
+
+def test_nothing_is_drawn_between_whole_numbers(rng):
+    """Regions of a discrete parameter are strips, and cells of two, that end before the next value."""
+    prior = th.Independent(
+        {"rate": th.Uniform(0.0, 4.0), "k": th.Integers(1, 5), "model": th.Categorical([0.5, 0.5], ["a", "b"])}
+    )
+    theta = prior.sample(3_000, rng)
+    theta = theta[np.abs(theta[:, 0] - theta[:, 1] / 2) < 0.5]
+    figure = th.plots.pairs(theta, prior=prior, others={"other": theta[:200]})
+    by_place = {(ax.get_xlabel(), ax.get_ylabel()): ax for ax in figure.axes}
+    strips, cells = by_place["", "k"], by_place["k", ""]
+    for ax, columns in ((strips, (1,)), (cells, (0, 1))):
+        boxes = [path.vertices for found in ax.collections for path in found.get_paths()]
+        assert boxes
+        for column in columns:
+            ends = np.array([[box[:, column].min(), box[:, column].max()] for box in boxes])
+            np.testing.assert_allclose(ends.mean(1), np.round(ends.mean(1)), atol=1e-9)
+            np.testing.assert_allclose(np.diff(ends), 0.8)
+    dark = strips.collections[1].get_paths()  # the 50 % region holds half of the draws
+    inside = np.zeros(len(theta), dtype=bool)
+    for path in dark:
+        (left, low), (right, high) = path.vertices.min(0), path.vertices.max(0)
+        inside |= (theta[:, 0] >= left) & (theta[:, 0] <= right) & (theta[:, 1] > low) & (theta[:, 1] < high)
+    assert abs(inside.mean() - 0.5) < 0.08
+
+
+def test_the_prior_of_abc_is_drawn(rng):
+    prior = th.Uniform([0.0, 0.0], [4.0, 1.0], names=["rate", "size"])
+    theta = prior.sample(2_000, rng)
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), names=prior.names)
+    whole = th.ABC(prior).fit(sims)
+    for posterior in (whole, whole.accepted([1.0, 0.5]), whole.marginal("size")):
+        labels = [line.get_label() for ax in posterior.plot([1.0, 0.5]).axes for line in ax.lines]
+        assert "prior" in labels
+    without = th.ABC().fit(sims).plot([1.0, 0.5])
+    assert "prior" not in [line.get_label() for ax in without.axes for line in ax.lines]
+    held = whole.condition(rate=1.0).plot([1.0, 0.5])
+    assert "prior" not in [line.get_label() for ax in held.axes for line in ax.lines], "it would be conditional too"
+
+
+def test_whole_numbers_are_in_the_middle_of_their_bins(rng):
+    theta = np.column_stack([rng.integers(1, 7, 500), rng.random(500)])
+    figure = th.Simulations.from_arrays(theta=theta, x=theta, names=("k", "rate")).plot()
+    edges = np.unique(figure.axes[0].patches[0].get_xy()[:, 0])
+    np.testing.assert_allclose(edges, np.arange(0.5, 7))

@@ -342,3 +342,15 @@ def test_max_of_one_and_a_function_that_starts_negative(rng):
 def test_mistakes_have_a_word(build):
     with pytest.raises(th.ThriftyError):
         build(th.Uniform(1, 10), lambda t: t[:, 0])
+
+
+def test_effective_draws_of_a_pool_with_prior_draws():
+    """c = theta on U(1, 10), g = c: the weights of the pool are 1 / (a + (1 - a) r), r = (1 / c) / E[1 / c]."""
+    q = th.CostAware(th.Uniform(1, 10), lambda t: t[:, 0], th.Power(1))
+    assert q.pooled_ess_fraction(1.0) == pytest.approx(1.0) and q.pooled_ess_fraction(0.0) == pytest.approx(
+        q.ess_fraction, rel=1e-9
+    )
+    c, share = np.linspace(1, 10, 200_001), 0.25
+    exact = 1 / np.mean(1 / (share + (1 - share) * (9 / np.log(10)) / c))
+    assert q.pooled_ess_fraction(share) == pytest.approx(exact, rel=0.003)  # as B is known
+    assert abs(share + (1 - share) * q.ess_fraction - exact) > 0.02, "the mutant: two tables added"

@@ -14,7 +14,7 @@ import thrifty as th
 from thrifty.errors import CampaignError, ConfigError, ThriftyWarning
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.truncated import TruncatedPrior
-from thrifty.sequential import round_fit, round_loop
+from thrifty.sequential import round_loop
 from thrifty.sequential.round_checks import measure_move, measure_volume
 
 pytestmark = pytest.mark.filterwarnings("ignore:the posterior takes")
@@ -73,9 +73,8 @@ def test_npe_without_its_weights_is_wrong_and_with_them_right(seed, monkeypatch)
     method = th.Rounds(th.NPE(model.prior, network=QUICK), rounds=3, penalty=1.0, tolerance=0.0)
     right = errors(method.run(model, x_o, n=3_000, seed=seed).samples, model, x_o)
     assert right[0] < 0.15 and right[1] < 0.12, right
-    fit = round_fit.fit_round
-    forgotten = {"log_weights": None, "proposal": None}
-    monkeypatch.setattr(round_fit, "fit_round", lambda m, rows, *, seed: fit(m, replace(rows, **forgotten), seed=seed))
+    fit, forgotten = th.NPE.fit, {"log_weights": None, "proposal": None}
+    monkeypatch.setattr(th.NPE, "fit", lambda m, rows, seed=0: fit(m, replace(rows, **forgotten), seed=seed))
     assert errors(method.run(model, x_o, n=3_000, seed=seed).samples, model, x_o)[0] > 0.25
 
 

@@ -160,7 +160,7 @@ def test_tolerance_falls_and_keeps_the_particles(seed):
     epsilon = [g.epsilon for g in study.generations]
     assert epsilon[-1] < epsilon[0] / 5
     assert all(g.ess >= 200 for g in study.generations)
-    assert study.stopped == "runs" and "stopped by runs" in str(study)
+    assert study.stopped == "runs" and "ended: all runs are used" in str(study)
 
 
 def test_target_tolerance_stops(seed):

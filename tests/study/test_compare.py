@@ -209,7 +209,7 @@ def test_densities_beside_probabilities_are_refused():
             return LogEvidence(-1.0, 0.1, 100.0, self.over, self.missing)
 
     counts, plain = Known(("probability",)), Known(("density",))
-    refuse({"a": counts, "b": plain}, "statistic 0 is a probability in 'a'", "conflicting-settings", x_o=[1.0])
+    refuse({"a": counts, "b": plain}, "x_1 is a probability in 'a'", "conflicting-settings", x_o=[1.0])
     ratio = Known((), "an unknown function of x_o")
     refuse({"a": ratio, "b": plain}, "lacks an unknown function", "conflicting-settings", x_o=[1.0])
     assert th.compare({"a": plain, "b": plain}, [1.0]).probability.tolist() == [0.5, 0.5]
@@ -252,3 +252,12 @@ def test_the_figure_has_every_model(tmp_path):
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["seir", "sir"]
     with pytest.raises(th.ThriftyError, match="between 0 and 1"):
         th.plots.model_probabilities({"a": 2.0})
+
+
+def test_a_seed_is_checked_for_every_method():
+    rng = np.random.default_rng(0)
+    theta = rng.normal(size=(2_000, 1))
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=theta.shape))
+    fits = {name: th.ABC(th.Normal(0, 1)).fit(sims) for name in ("one", "two")}
+    with pytest.raises(th.errors.ConfigError, match="seed"):
+        th.compare(fits, [0.2], seed=-1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError, DataError, QualityGateError
 from thrifty.report.results import read_results
 
@@ -136,7 +138,7 @@ def test_a_steering_method_gives_the_same_kind_of_study():
     method = th.SMCABC(PRIOR, particles=50)
     study = th.infer(simulate, PRIOR, [1.0], n=400, method=method, cost="reported", workers=1, seed=2)
     assert isinstance(study, th.Study) and study.method == "smcabc" and study.stopped == "runs"
-    assert len(study.simulations) == 400 and len(study.generations) > 1 and "stopped by runs" in str(study)
+    assert len(study.simulations) == 400 and len(study.generations) > 1 and "ended: all runs are used" in str(study)
     assert study.samples.shape == (2000, 1) and study.campaign is not None
 
 
@@ -302,3 +304,47 @@ def test_checks_of_an_older_study_do_not_judge_the_newer_one_of_its_name(study: 
     assert read_results(tmp_path)[0].diagnosis is None
     _ = newer.diagnosis
     assert read_results(tmp_path)[0].diagnosis is not None
+
+
+def test_costs_are_judged_by_the_runs_after_the_pilot(study: th.Study):
+    """The pilot taught the cost model: the diagnosis and the report leave it out, and show one ratio."""
+    assert len(study.after_pilot) == 1000 and len(study.simulations) == 1200
+    check = next(check for check in study.diagnosis if check.name == "cost_model")
+    assert len(check.measured) == 1000 and "over 1,000 runs" in check.reason
+    from thrifty.report.gather import gather
+    from thrifty.report.plan_sections import cost_section
+
+    assert study.campaign is not None
+    assert f"Runs after the pilot: {check.reason}." in cost_section(gather(study.campaign.folder)).lead
+    alone = th.Study(study.posterior, study.simulations, study.x_o)
+    assert alone.after_pilot is alone.simulations
+
+
+@pytest.mark.parametrize(("progress", "is_shown"), [(True, True), (False, False), (None, False)])
+def test_infer_shows_progress_as_asked(tmp_path: Path, capfd, progress: bool | None, is_shown: bool):
+    """None: no bar, since this is no terminal, and no line, since it takes a moment only."""
+    training = th.Training(max_epochs=2)
+    how = {"n": 300, "method": th.NPE(PRIOR, training=training), "cost": "reported", "workers": 1}
+    th.infer(simulate, PRIOR, [1.0], folder=tmp_path / "one", progress=progress, **how)
+    shown = capfd.readouterr().err
+    assert ("training" in shown) == is_shown and ("runs" in shown) == is_shown, shown
+
+
+def test_progress_is_one_of_three(tmp_path: Path):
+    with pytest.raises(ConfigError, match=r"progress = 'bars', expected True, False"):
+        th.infer(simulate, PRIOR, [1.0], n=300, folder=tmp_path / "one", progress="bars")
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_report_has_one_figure_for_one_quantity(study: th.Study, tmp_path: Path):
+    """What the runs are worth at x_o, what they count as, and what is saved: the same in the page and in Python."""
+    text = study.report(tmp_path / "page.html").read_text(encoding="utf-8")
+    support = next(check for check in study.diagnosis if check.name == "local_ess")
+    assert set(re.findall(r"are worth ([\d,]+) draws of the prior", text)) == {f"{support.worth:,.0f}"}
+    count = f"{th.ess(study.simulations.log_weights):,.0f}"
+    assert set(re.findall(r"1,200 runs count as ([\d,]+)", text)) == {count}
+    assert f"1,200 runs count as {count}" in str(study)
+    assert study.campaign is not None
+    saved = study.campaign.status().saved
+    assert f"{format_amount(saved.amount, 'reported')} saved, {saved.share:.0%}" in text
+    assert f"saved {format_amount(saved.amount, 'reported')}" in str(study.campaign.status())

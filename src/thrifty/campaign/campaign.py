@@ -27,7 +27,7 @@ from thrifty.campaign.settings import (
     describe_prior,
     readable_prior,
 )
-from thrifty.campaign.status import Status
+from thrifty.campaign.status import Status, mention_pilots
 from thrifty.campaign.steps import Driver
 from thrifty.campaign.weighting import MAX_FAILED_MASS, to_simulations
 from thrifty.display import Card, Displayed
@@ -155,7 +155,7 @@ class Campaign(Displayed):
                 settings = CampaignSettings.parse(store.settings())
         except Exception as error:  # removed, damaged or locked: the object is shown all the same
             return [("runs", f"the folder cannot be read ({type(error).__name__})")]
-        runs = f"{done:,} of {planned:,} planned runs are done ({settings.pilots:,} pilots)"
+        runs = f"{done:,} of {planned:,} planned runs are done{mention_pilots(settings.pilots)}"
         facts = [("runs", runs if planned else "none yet; pilot(200) makes the first")]
         facts += [("budget", settings.budget)] if settings.budget else []
         return [*facts, ("cost", f"{settings.cost_kind}, in {name_unit(settings.unit)}"), ("seed", str(settings.seed))]
@@ -168,7 +168,7 @@ class Campaign(Displayed):
         engine: Engine | None = None,
         time_limit: Duration | None = None,
         on_timeout: str | None = None,
-        progress: ProgressMode = "auto",
+        progress: ProgressMode | bool | None = "auto",
     ) -> Status:
         """Run n timed prior draws (in all: called again, only what is missing)."""
         check_count(n, "pilot")
@@ -290,7 +290,7 @@ class Campaign(Displayed):
         time_limit: Duration | None = None,
         on_timeout: str | None = None,
         deadline: Duration | None = None,
-        progress: ProgressMode = "auto",
+        progress: ProgressMode | bool | None = "auto",
     ) -> Status:
         """Run what is planned and not yet done, until it is done or the budget is used.
 
@@ -301,7 +301,8 @@ class Campaign(Displayed):
             on_timeout: "lazy", "extend", "restrict", "weight" or "stop".
             deadline: Hard wall-time limit of this call ("40 min"): nothing starts that would probably not end
                 in time, and what still runs then is ended and stays pending.
-            progress: "auto", "bar", "plain", "json" or "quiet".
+            progress: True for a bar, False for none, None (or "auto") for a bar in a terminal and in a notebook and
+                plain lines elsewhere; or "bar", "plain", "json", "quiet".
         """
         limit = make_time_limit(time_limit, on_timeout)
         until = None if deadline is None else read_seconds(deadline, "deadline")

@@ -111,6 +111,10 @@ class OpenCampaign:
         chosen = chosen if chosen.any() else known
         return runs.theta[chosen], cost[chosen]
 
+    def pilot_indices(self) -> list[int]:
+        """Return the plan indices of all pilots, which are committed in blocks of their own."""
+        return [index for block in self.store.blocks() if block.mode == "pilot" for index in block.indices]
+
     def log_weights(self) -> Array:
         """Log weights of the rows that count: of the pool, with what time limits add (n,)."""
         table = self.table.counted()

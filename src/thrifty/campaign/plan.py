@@ -17,12 +17,13 @@ from thrifty.durations import format_amount
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
-from thrifty.proposals import CostAware, Mixture
-from thrifty.tradeoff import Tradeoff, tradeoff
+from thrifty.proposals import REFERENCE_SEED, CostAware, Mixture
+from thrifty.tradeoff import Row, Tradeoff, format_label, make_row, tradeoff
 from thrifty.types import Array, Prior
 
 SELF_CHECK_P = 1e-6  # planted faults give less than 1e-12, and one honest plan in a million is refused
 PILOTS_PER_PARAMETER = 4
+POWERS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the penalties that are compared
 MIXED_POWERS = (0, 0.5, 1, 2)  # of mixture=True, in equal shares
 RESCALE_FACTOR = 3.0  # of measured over given cost, beyond which it is rescaled: forty pilots are off by less
 MAX_RATIO_SPREAD = (
@@ -38,7 +39,7 @@ class Plan(Displayed):
 
     Attributes:
         penalty: The penalty in words, "1" for plain sampling.
-        n: Draws committed under it.
+        n: Draws committed under it, besides the pilot.
         budget: The budget as written, or "".
         cost_per_run: Expected cost of one run.
         total: Expected cost of the n runs.
@@ -49,6 +50,8 @@ class Plan(Displayed):
         unit: Unit of cost.
         valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
         added: Draws that this call committed; 0 where all were committed before.
+        chosen: The row of the table that is drawn from, or None where it has no such row.
+        pilots: Runs of the pilot, which are not among the n.
     """
 
     penalty: str
@@ -64,6 +67,8 @@ class Plan(Displayed):
     unit: str
     valid_share: float = 1.0
     added: int | None = None
+    chosen: Row | None = None
+    pilots: int = 0
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
@@ -80,9 +85,10 @@ class Plan(Displayed):
     def _total_text(self) -> str:
         chosen = "plain sampling" if self.penalty == "1" else f"penalty {self.penalty}"
         chosen += " of the cost of a valid run" if self.valid_share < 1 else ""
-        limit = f", until the budget of {self.budget} is used" if self.budget else ""
+        most, limit = ("up to ", f", until the budget of {self.budget} is used") if self.budget else ("", "")
         total, plain = format_amount(self.total, self.unit), format_amount(self.plain, self.unit)
-        words = f"for {count_things(self.n, 'run')} under {chosen}: {total} (plain {plain}){limit}"
+        runs = most + count_runs(self.n, self.pilots)
+        words = f"for {runs} under {chosen}: {total} (plain sampling {plain}){limit}"
         if self.added is None or self.added == self.n:
             return words
         new = f"adds {count_things(self.added, 'run')}" if self.added else "adds nothing"
@@ -91,7 +97,19 @@ class Plan(Displayed):
     def _card(self) -> Card:
         header, body = self.table.cells()
         title = "plan (nothing added: committed before)" if self.added == 0 else "plan (committed)"
-        return Card(title, self._facts(), header, body, (self.table.verdict(), self._total_text()))
+        notes = (self.table.verdict(), self._total_text())
+        at = next((i for i, row in enumerate(self.table) if row is self.chosen), None)
+        return Card(title, self._facts(), header, body, notes, bold=at)
+
+
+def count_runs(n: int, pilots: int) -> str:
+    """Write the number of runs of a plan, which has no pilot among them.
+
+    Example:
+        >>> count_runs(400, 100), count_runs(1, 0)
+        ('400 runs after the pilot', '1 run')
+    """
+    return count_things(n, "run") + (" after the pilot" if pilots else "")
 
 
 def describe_failures(table: Tradeoff, valid_share: float) -> str:
@@ -153,16 +171,49 @@ def choose(
     `penalty` is a number k or a penalty; `mixture` is True or a tuple of powers; with neither, the square root of
     cost unless cost is flat. With `finish` the penalty acts on the cost of a valid run.
     """
-    table = tradeoff(prior, cost, finish=finish)
+    table = compare_penalties(prior, cost, finish=finish)
+    proposal = _propose(prior, cost, table, penalty=penalty, mixture=mixture, finish=finish)
+    return proposal, table if proposal is None else _with_row(table, proposal)
+
+
+def _propose(
+    prior: Prior, cost: FittedCost, table: Tradeoff, *, penalty: Any, mixture: Any, finish: FinishModel | None
+) -> CostAware | None:
     if mixture is not None and mixture is not False:
         powers = MIXED_POWERS if mixture is True else tuple(mixture)
-        return Mixture(prior, cost, powers=powers, finish=finish).balanced, table
+        return Mixture(prior, cost, powers=powers, finish=finish).balanced
     if penalty is None:
-        return (CostAware(prior, cost, Power(0.5), finish=finish) if table.worthwhile else None), table
+        return CostAware(prior, cost, Power(0.5), finish=finish) if table.worthwhile else None
     chosen = as_penalty(penalty)
     if isinstance(chosen, Power) and chosen.k == 0:
-        return None, table
-    return CostAware(prior, cost, chosen, finish=finish), table
+        return None
+    return CostAware(prior, cost, chosen, finish=finish)
+
+
+def compare_penalties(
+    prior: Prior, cost: FittedCost, proposal: CostAware | None = None, *, finish: FinishModel | None = None
+) -> Tradeoff:
+    """Compare the usual penalties, and that of a proposal: the table that quote, plan and report show.
+
+    All rows rest on the reference draws of proposals, so that a figure is the same wherever it is shown.
+    """
+    finish = finish if proposal is None else proposal.finish
+    table = tradeoff(prior, cost, POWERS, seed=REFERENCE_SEED, finish=finish)
+    return table if proposal is None else _with_row(table, proposal)
+
+
+def _with_row(table: Tradeoff, proposal: CostAware) -> Tradeoff:
+    """Put the row of a proposal in its place: of its own power, between two powers, or last."""
+    own = make_row(proposal, format_label(proposal.penalty, proposal.finish))
+    others = [row for row in table if row.label != own.label]
+    at = len(others) if np.isnan(own.k) else sum(row.k < own.k for row in others)
+    return replace(table, rows=(*others[:at], own, *others[at:]))
+
+
+def find_row(table: Tradeoff, proposal: CostAware | None) -> Row | None:
+    """Find the row of a proposal, None for plain draws; return None where the table has no such row."""
+    label = format_label(Power(0)) if proposal is None else format_label(proposal.penalty, proposal.finish)
+    return next((row for row in table if row.label == label), None)
 
 
 def self_check(proposal: CostAware | None, *, seed: int) -> float:

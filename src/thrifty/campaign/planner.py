@@ -82,11 +82,13 @@ class Planner:
             with reject_malformed(self.campaign.store.folder, "a figure of a plan"):
                 cost = cost_from_dict(figures["cost"]) if proposal is None else _cost_of(proposal)
                 table = read_tradeoff(figures["table"])
+                if planning.find_row(table, proposal) is None:  # as earlier versions wrote it
+                    table = planning.compare_penalties(self.campaign.prior, cost, proposal)
                 numbers = {key: figures[key] for key in ("cost_per_run", "ess_fraction", "p_value")}
                 return Proposed(requests, part, cost, proposal, table, **numbers)
         cost = _cost_of(proposal) if proposal is not None else given or self.campaign.cost_model or self._fit()
-        finish = None if proposal is None else proposal.finish
-        return _describe(requests, part, cost, proposal, planning.tradeoff(self.campaign.prior, cost, finish=finish))
+        table = planning.compare_penalties(self.campaign.prior, cost, proposal)
+        return _describe(requests, part, cost, proposal, table)
 
     def plan(
         self,
@@ -127,6 +129,8 @@ class Planner:
             unit=campaign.settings.unit,
             valid_share=1.0 if chosen.proposal is None else chosen.proposal.valid_share,
             added=max(target - have, 0),
+            chosen=planning.find_row(chosen.table, chosen.proposal),
+            pilots=campaign.settings.pilots,
         )
 
     def check(self, chosen: Proposed) -> float:

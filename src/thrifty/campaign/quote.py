@@ -14,19 +14,16 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget
 from thrifty.campaign.opened import OpenCampaign
-from thrifty.campaign.plan import MIXED_POWERS, describe_failures
+from thrifty.campaign.plan import count_runs, describe_failures, find_row
 from thrifty.campaign.planner import Planner
-from thrifty.campaign.requests import Proposed
 from thrifty.costs import FittedCost
-from thrifty.display import Card, Displayed, align_columns
+from thrifty.display import Card, Displayed, align_columns, count_things, format_share
 from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
-from thrifty.penalties import Power, as_penalty
-from thrifty.proposals import REFERENCE_SEED
-from thrifty.tradeoff import Row, Tradeoff, make_row, tradeoff
-from thrifty.types import Cost, Penalty
+from thrifty.proposals import CostAware
+from thrifty.tradeoff import Row, Tradeoff
+from thrifty.types import Cost
 
-POWERS = (0.0, 0.25, 0.5, 1.0, 2.0)  # of the penalties that are compared
 MAX_SECONDS = 3.2e9  # a century: an end beyond it is not a date
 POOR_PRODUCT = 0.9  # gain times effective share below which a penalty is worse than plain sampling, and not advised
 
@@ -73,10 +70,12 @@ class Quote(Displayed):
         budget: The budget, or None.
         n: Runs of the chosen row.
         limited: Whether the budget pays for fewer runs than n.
+        by_budget: Whether the budget alone says how many runs there are.
         workers: Workers assumed for the times.
         unit: Unit of cost.
         price, money: Price of one unit of cost and its currency; 0 and "" without a price.
         valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
+        proposal: What would be drawn from; None for the prior.
     """
 
     table: Tradeoff
@@ -92,13 +91,15 @@ class Quote(Displayed):
     price: float
     money: str
     valid_share: float = 1.0
+    proposal: CostAware | None = None
+    by_budget: bool = False
 
     def runs(self, row: Row) -> int:
         """Runs of a row: as many as asked for, or as the budget pays for."""
         if self.budget is None:
             return self.n
         affordable = self.affordable(row)
-        return min(affordable, self.n) if self.n else affordable
+        return min(affordable, self.n) if self.n and not self.by_budget else affordable
 
     def affordable(self, row: Row) -> int:
         """Runs of a row that the budget pays for, those that are done included."""
@@ -169,12 +170,12 @@ class Quote(Displayed):
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and body as text; the last column is a remark."""
         now = time.time()
-        header = ["penalty", "cost/run", "saved", "effective", "per effective run", "runs", "total", "ends about"]
-        header += ["price"] if self.price else []
+        header = ["penalty", "cost/run", "saved", "effective", "saved per effective run", "runs", "total"]
+        header += ["ends about", *(["price"] if self.price else [])]
         body = []
         for row in self.table:
-            cells = [row.label, format_amount(row.cost, self.unit), _percent(row.saved), _percent(row.ess_fraction)]
-            cells += [format_amount(row.cost_per_effective, self.unit), f"{self.runs(row):,}"]
+            shares = [format_share(one) for one in (row.saved, row.ess_fraction, row.saved_per_effective)]
+            cells = [row.label, format_amount(row.cost, self.unit), *shares, f"{self.runs(row):,}"]
             cells += [format_amount(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
             cells += [f"{self.money_of(row):,.2f} {self.money}"] if self.price else []
             body.append([*cells, self._remark(row)])
@@ -183,7 +184,7 @@ class Quote(Displayed):
     def _remark(self, row: Row) -> str:
         words = ["plain sampling"] if row.k == 0 else []
         if row is self.table.best and row.product > 1.01:
-            words.append(f"best ({-row.saved_per_effective:+.0%})")
+            words.append("best")
         if row.product < POOR_PRODUCT:
             words.append("not advised")
         return ", ".join(words) + (" <- chosen" if row is self.chosen else "")
@@ -220,10 +221,27 @@ class Quote(Displayed):
         budget = ""
         if self.budget is not None:
             enough = f"pays for {runs:,} of {self.n:,} runs" if self.limited else "is enough"
-            part = self.pilot.taken / self.budget.amount
-            budget = f", budget {self.budget.text} {enough} ({self.pilot.payers} took {part:.0%})"
-        effective = f"{runs * row.ess_fraction:,.0f} effective"
-        return f"for {runs:,} runs ({effective}): {total} (plain {plain}) with {self.workers} workers{budget}"
+            part = f"({self.pilot.payers} took {self.pilot.taken / self.budget.amount:.0%})"
+            budget = f", budget {self.budget.text} {enough} {part}"
+            budget = f", which uses up the budget of {self.budget.text} {part}" if self.by_budget else budget
+        what = f"{count_runs(runs, self.pilot.n)} ({runs * row.ess_fraction:,.0f} effective)"
+        workers = count_things(self.workers, "worker")
+        first = f"for {what}: {total} (plain sampling {plain}) with {workers}{budget}"
+        return "\n".join([first, *self._describe_with_pilot()])
+
+    def _describe_with_pilot(self) -> list[str]:
+        """Say what pilot and runs come to together, as `Campaign.status` counts them; nothing once runs are done."""
+        p, runs = self.pilot, self.runs(self.chosen)
+        if self.proposal is None or not p.n or p.done > p.n:
+            return []
+        n, plain = p.n + runs, self.table.prior_cost
+        effective = n * self.proposal.pooled_ess_fraction(p.n / n)
+        cost = p.n * plain + runs * self.chosen.cost
+        saved, per_effective = 1 - cost / (n * plain), 1 - cost / effective / plain * self.table.finish_share
+        return [
+            f"with the pilot: {n:,} runs count as {effective:,.0f}, saved about {saved:.0%}, per effective run"
+            f" {per_effective:.0%}"
+        ]
 
 
 def make_quote(
@@ -243,7 +261,8 @@ def make_quote(
     planner = Planner(opened)
     proposed = planner.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit, avoid_failures=avoid_failures)
     limit = settings.read_budget(budget)
-    table, chosen = _compare(opened, proposed, penalty=penalty, mixture=mixture)
+    table, chosen = proposed.table, find_row(proposed.table, proposed.proposal)
+    assert chosen is not None, "the table of a proposal has its row"
     priced = settings.price is not None and settings.cost != "reported"
     quote = Quote(
         table=table,
@@ -259,6 +278,7 @@ def make_quote(
         price=settings.cost_scale if priced else 0.0,
         money=settings.unit if priced else "",
         valid_share=1.0 if proposed.proposal is None else proposed.proposal.valid_share,
+        proposal=proposed.proposal,
     )
     if limit is None:
         return quote
@@ -269,29 +289,7 @@ def make_quote(
             code="budget-too-small",
             fix="a larger budget, or a new folder with fewer pilots",
         )
-    return replace(quote, limited=n is not None and affordable < n, n=n or affordable)
-
-
-def _compare(opened: OpenCampaign, proposed: Proposed, *, penalty: Any, mixture: Any) -> tuple[Tradeoff, Row]:
-    """Return the rows of all penalties, the request's among them, and the row that would be used.
-
-    All rows rest on the reference draws of proposals, so that "saved" compares two figures of the table.
-    """
-    powers: list[float | Penalty] = list(POWERS)
-    asked = Power(0.5) if penalty is None else as_penalty(penalty)
-    k = asked.k if isinstance(asked, Power) else None
-    if proposed.proposal is not None and k not in powers:
-        powers = [*sorted([*POWERS, k])] if k is not None else [*POWERS, asked]
-    mixed = mixture is not None and mixture is not False
-    mixtures = [MIXED_POWERS if mixture is True else tuple(mixture or ())] if mixed else []
-    finish = None if proposed.proposal is None else proposed.proposal.finish
-    table = tradeoff(opened.prior, proposed.cost, powers=powers, mixtures=mixtures, seed=REFERENCE_SEED, finish=finish)
-    if proposed.proposal is None:
-        return table, table[powers.index(0.0)]
-    at = len(powers) if mixed else powers.index(asked if k is None else k)
-    chosen = make_row(proposed.proposal, table[at].label)
-    rows = (*table.rows[:at], chosen, *table.rows[at + 1 :])
-    return replace(table, rows=rows), chosen
+    return replace(quote, limited=n is not None and affordable < n, n=n or affordable, by_budget=n is None)
 
 
 def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
@@ -314,16 +312,6 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
     spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
-
-
-def _percent(value: float) -> str:
-    """Write a share in percent; a small one is not zero.
-
-    Example:
-        >>> _percent(0.331), _percent(0.0004)
-        ('33%', '<1%')
-    """
-    return "<1%" if 0 < value < 0.005 else f"{value:.0%}"
 
 
 def _clock_time(now: float, seconds: float) -> str:

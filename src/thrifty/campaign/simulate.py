@@ -69,7 +69,7 @@ def simulate(
     engine: Engine | None = None,
     cost: CostKind = "cpu",
     m: int = 1,
-    progress: ProgressMode = "auto",
+    progress: ProgressMode | bool | None = "auto",
 ) -> Simulations:
     """Run the simulator at every draw and return the table `Simulations`.
 
@@ -89,7 +89,8 @@ def simulate(
             `th.Output`. One rule for all simulators: a cost that is reported and not asked for is left out here (a
             campaign keeps all three in its folder), since a unit must not change with what a run returns.
         m: Realisations per draw; x is then (n, m, *event).
-        progress: "auto" (bar in a terminal, else plain lines for long jobs), "quiet", "plain", "bar" or "json".
+        progress: "auto" or None (bar in a terminal, else plain lines for long jobs), "quiet" or False, "bar" or True,
+            "plain" or "json".
 
     Example:
         >>> sims = th.simulate(lambda theta, rng: theta + rng.normal(), th.Draws([[1.0], [2.0]]), engine=th.Inline())

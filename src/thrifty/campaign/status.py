@@ -8,7 +8,7 @@ from typing import Any
 
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
-from thrifty.display import Card, Displayed
+from thrifty.display import Card, Displayed, count_things, format_share
 from thrifty.durations import format_amount
 from thrifty.runner.snapshot import Saved, Totals
 
@@ -62,28 +62,38 @@ class Status(Displayed):
         return "\n".join([head, *lines, *self.notes])
 
     def _runs_text(self) -> str:
-        return f"{self.done:,} of {self.planned:,} runs done ({self.pilots:,} pilots)"
+        return f"{self.done:,} of {self.planned:,} runs done{mention_pilots(self.pilots)}"
 
     def _facts(self) -> list[tuple[str, str]]:
         left = f"{format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
         budget = f", budget {self.budget.replace(' reported', ' units')}" if self.budget else ""
         facts = [
             ("spent", left + budget),
-            ("failed", f"{self.failed:,} runs, {100 * self.failed_mass:.2g}% of prior mass"),
+            ("failed", f"{count_things(self.failed, 'run')}, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
         if self.saved is not None and self.ess_fraction < 0.999:
             low, high = (format_amount(end, self.unit) for end in (self.saved.low, self.saved.high))
             amount = f"{format_amount(self.saved.amount, self.unit)} ({low} to {high})"
             # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
-            each = "" if self.rounds else f"; per effective run {100 * self.saved.per_effective:.0f}%"
+            each = "" if self.rounds else f"; per effective run {format_share(self.saved.per_effective)}"
             label = "will save about" if self.pending else "saved"  # runs that are missing count as predicted
-            facts.append((label, f"{amount}, {100 * self.saved.share:.0f}%{each}"))
+            facts.append((label, f"{amount}, {format_share(self.saved.share)}{each}"))
         rounds = (describe_round(r.n, r.volume, r.moved, judged=r.judged) for r in self.rounds)
         return facts + [(f"round {number}:", words) for number, words in enumerate(rounds)]
 
     def _card(self) -> Card:
         facts = [("state", self.state), ("runs", self._runs_text()), *self._facts()]
         return Card(f"campaign {self.folder}", facts, notes=self.notes)
+
+
+def mention_pilots(pilots: int) -> str:
+    """Say in brackets how many of some runs are pilots; nothing where there is none.
+
+    Example:
+        >>> mention_pilots(40), mention_pilots(1), mention_pilots(0)
+        (' (40 pilots)', ' (1 pilot)', '')
+    """
+    return f" ({count_things(pilots, 'pilot')})" if pilots else ""
 
 
 def describe_round(n: int, volume: float, moved: float, cost: str = "", *, judged: bool = True) -> str:
@@ -93,7 +103,7 @@ def describe_round(n: int, volume: float, moved: float, cost: str = "", *, judge
         >>> describe_round(250, 0.0123, 0.5)
         '250 runs, posterior takes 1.2% of the prior, moved 0.50 sd'
     """
-    runs = f"{n:,} runs" + (f", {cost}" if cost else "")
+    runs = count_things(n, "run") + (f", {cost}" if cost else "")
     if not judged:
         return f"{runs}, no posterior yet"
     takes = "" if math.isnan(volume) else f", posterior takes {_format_percent(volume)} of the prior"

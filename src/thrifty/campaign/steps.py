@@ -42,7 +42,7 @@ class Driver:
     engine: Engine
     interrupts: Interrupts
     limit: TimeLimit | None = None
-    progress: ProgressMode = "quiet"
+    progress: ProgressMode | bool | None = "quiet"
     check: OutputCheck | None = None  # of the first output, before more runs are started
     _loop: Loop | None = None
 

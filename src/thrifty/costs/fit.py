@@ -90,7 +90,7 @@ class FittedCost(Displayed):
         Path(path).write_text(json.dumps(self.to_dict()), encoding="utf-8")
 
     def __str__(self) -> str:
-        return f"{self.log_fit}, explains {self.score:.0%} of log cost out of sample ({self.n} timings)"
+        return f"{self.log_fit}, explains {max(self.score, 0):.0%} of log cost out of sample ({self.n} timings)"
 
     def _card(self) -> Card:
         seen = self.low * _MAX_EXTRAPOLATION_FACTOR, self.high / _MAX_EXTRAPOLATION_FACTOR
@@ -100,7 +100,7 @@ class FittedCost(Displayed):
                 ("model", f"{self.log_fit} of log cost"),
                 ("fitted to", count_things(self.n, "timing")),
                 ("costs seen", f"{format_number(seen[0])} to {format_number(seen[1])} {name_unit(self.unit)}"),
-                ("explains", f"{self.score:.0%} of log cost out of sample"),
+                ("explains", f"{max(self.score, 0):.0%} of log cost out of sample"),
                 ("90 % band", f"holds {self.coverage:.0%} of held-out timings"),
             ],
         )

@@ -168,5 +168,5 @@ def parameter_names(names: tuple[str, ...], count: int) -> tuple[str, ...]:
 
 
 def statistic_names(names: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """Return the names, or "statistic 1", "statistic 2", ... where there are none."""
-    return names or tuple(f"statistic {i + 1}" for i in range(count))
+    """Return the names, or x_1, x_2, ... where there are none: as the columns of a table of runs are called."""
+    return names or tuple(f"x_{i + 1}" for i in range(count))

@@ -62,7 +62,8 @@ class CostCheck(DisplayedCheck):
     @property
     def reason(self) -> str:
         """One sentence with the numbers."""
-        total = f"measured / predicted cost {self.ratio:.2f} ± {self.ratio_se:.2f}, R² {self.score:.2f} on log cost"
+        total = f"measured / predicted cost {self.ratio:.2f} ± {self.ratio_se:.2f} over {len(self.measured):,} runs"
+        total += f", R² {self.score:.2f} on log cost"
         if self.verdict == "trust":
             return total
         worst, p_value = int(np.argmax(np.abs(self.trends))), format_p_value(self.p_value)
@@ -84,7 +85,7 @@ def cost_check(cost: Cost, simulations: Simulations) -> CostCheck:
         >>> theta = rng.uniform(1, 5, (200, 1))
         >>> seconds = theta[:, 0] * rng.lognormal(-0.005, 0.1, 200)
         >>> runs = th.Simulations.from_arrays(theta=theta, x=theta, cost=seconds)
-        >>> [th.diagnostics.cost_check(c, runs).verdict for c in (lambda t: t[:, 0], lambda t: t[:, 0] ** 2)]
+        >>> [cost_check(c, runs).verdict for c in (lambda t: t[:, 0], lambda t: t[:, 0] ** 2)]
         ['trust', 'with care']
     """
     check_simulations(simulations)

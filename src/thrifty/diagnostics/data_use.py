@@ -113,7 +113,7 @@ def data_use(
         >>> rng = np.random.default_rng(0)
         >>> theta = rng.normal(size=(400, 1))
         >>> runs = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=(400, 1)))
-        >>> th.diagnostics.sbc(Prior(), runs).verdict, th.diagnostics.data_use(Prior(), runs).verdict
+        >>> th.diagnostics.sbc(Prior(), runs).verdict, data_use(Prior(), runs).verdict
         ('trust', 'do not trust')
     """
     replicates = as_replicates(posterior, simulations, pairs=pairs, draws=draws, seed=seed)

@@ -83,12 +83,13 @@ def diagnose(
     Returns:
         One answer per question, figures and reasons; `print` it, read `.verdict`, draw `.figures()`.
     """
-    local = False
+    local, timed = False, simulations
     if hasattr(posterior, "posterior"):
         study, posterior = posterior, posterior.posterior
         local = bool(getattr(study, "local", False))
         simulations = getattr(study, "simulations", None) if simulations is None else simulations
         x_o = getattr(study, "x_o", None) if x_o is None else x_o
+        timed = getattr(study, "after_pilot", simulations) if timed is None else timed
     if simulations is None or x_o is None:
         raise DataError(
             "diagnose needs the posterior, its simulations and x_o",
@@ -131,7 +132,7 @@ def diagnose(
                 f" {MIN_EFFECTIVE_OUTPUTS:.0f} are needed; run its draws and pass them as fresh="
             )
     checks.append(weight_health(simulations))
-    checks += _check_cost(cost, simulations, notes)
+    checks += _check_cost(cost, simulations if timed is None else timed, notes)
     found = Diagnosis(tuple(checks), tuple(notes))
     _log.info("checks: %s", found.verdict)
     return found

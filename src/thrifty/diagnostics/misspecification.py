@@ -109,7 +109,7 @@ def misspecification(simulations: Simulations, x_o: npt.ArrayLike, *, posterior:
     Example:
         >>> rng = np.random.default_rng(0)
         >>> runs = th.Simulations.from_arrays(theta=np.zeros((500, 1)), x=rng.normal(size=(500, 2)))
-        >>> [th.diagnostics.misspecification(runs, x_o).verdict for x_o in ([0.5, 0.5], [9.0, 0.0])]
+        >>> [misspecification(runs, x_o).verdict for x_o in ([0.5, 0.5], [9.0, 0.0])]
         ['trust', 'do not trust']
     """
     check_simulations(simulations)

@@ -41,7 +41,7 @@ def sbc(
         >>> rng = np.random.default_rng(0)
         >>> theta = rng.normal(size=(400, 1))
         >>> runs = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=(400, 1)))
-        >>> th.diagnostics.sbc(Exact(), runs).verdict
+        >>> sbc(Exact(), runs).verdict
         'trust'
     """
     replicates = as_replicates(posterior, simulations, pairs=pairs, draws=draws, seed=seed)

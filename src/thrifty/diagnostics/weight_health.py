@@ -80,7 +80,7 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
     """Summarise the weights of a table of runs, or of bare log weights (n,).
 
     Example:
-        >>> health = th.diagnostics.weight_health(np.zeros(1000))
+        >>> health = weight_health(np.zeros(1000))
         >>> health.ess, health.verdict
         (1000.0, 'trust')
     """

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.display import Card, count_things
+from thrifty.display import Card, DisplayedSettings, count_things
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
 from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
@@ -43,8 +43,8 @@ REACH_PAIRS = 10_000  # pairs behind the spacing of the simulations, of which a 
 MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 13 % and more (1 / sqrt(2 · 30))
 
 
-@dataclass(frozen=True)
-class ABC:
+@dataclass(frozen=True, repr=False)
+class ABC(DisplayedSettings):
     """Settings of rejection ABC; `fit` binds them to a table of simulations.
 
     Args:
@@ -134,6 +134,7 @@ class ABC:
             event,
             valid.x_names,
             simulations.failed_mass,
+            self.prior,
         )
 
 
@@ -159,6 +160,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
         event: Shape of one output of the simulator.
         x_names: Names of its numbers, or empty.
         failed_mass: Share of prior mass whose runs failed: the posterior is conditional on finishing.
+        prior: The prior, where one was given: figures show it.
     """
 
     theta: Array
@@ -172,6 +174,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
     event: tuple[int, ...] = ()
     x_names: tuple[str, ...] = ()
     failed_mass: float = 0.0
+    prior: Prior | None = None
 
     def _card(self) -> Card:
         rule = asdict(self.tolerance)
@@ -280,6 +283,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             run,
             self.x_names,
             self.box.levels,
+            self.prior,
         )
         self._warn_if_poor(result)
         return result
@@ -342,6 +346,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             "tolerance": asdict(self.tolerance),
             "distance": self.distance.to_dict(),  # type: ignore[attr-defined]
             **archive.describe_levels(self.box.levels),
+            **archive.describe_prior(self.prior),
         }
         arrays = {"theta": self.theta, "x": self.x, "log_weights": self.log_weights}
         return recipe, arrays | {"low": self.box.low, "high": self.box.high}
@@ -361,4 +366,5 @@ class ABCPosterior(PlottedPosterior, Divisible):
         if not distance.datasets and event and int(np.prod(event)) != x.shape[1]:
             raise DataError(f"outputs of shape {event} have not {x.shape[1]} numbers", code="bad-file")
         about = (names, event, tuple(map(str, x_names)), float(recipe.get("failed_mass", 0.0)))
-        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, *about)
+        prior = archive.read_prior(recipe, supplied)
+        return cls(theta, x, log_weights, distance, tolerance, recipe["adjust"], box, *about, prior)

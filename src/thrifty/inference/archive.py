@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from thrifty.errors import DataError, StorageError
 from thrifty.priors import as_prior
-from thrifty.priors.prior_dict import prior_from_dict
+from thrifty.priors.prior_dict import prior_from_dict, prior_to_dict
 from thrifty.types import Levels, Prior
 from thrifty.version import __version__
 
@@ -44,6 +44,17 @@ class Supplied(NamedTuple):
     def choose_prior(self, recipe: Mapping[str, Any]) -> Prior:
         """Return the user's prior, or else the one in the recipe."""
         return as_prior(self.prior) if self.prior is not None else prior_from_dict(recipe["prior"])
+
+
+def describe_prior(prior: Prior | None) -> Recipe:
+    """Return an entry of a recipe with the prior as numbers; none where there is none, or it is made of code."""
+    written = {} if prior is None else prior_to_dict(prior)
+    return {"prior": written} if written.get("kind", "given") != "given" else {}
+
+
+def read_prior(recipe: Mapping[str, Any], supplied: Supplied) -> Prior | None:
+    """Return the user's prior, or the one that `describe_prior` wrote, or None."""
+    return supplied.choose_prior(recipe) if supplied.prior is not None or "prior" in recipe else None
 
 
 def describe_levels(levels: Levels) -> Recipe:

@@ -206,7 +206,7 @@ def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.
     Example:
         >>> mask, notes = find_varying(np.array([[0.0, 1.0], [0.0, 2.0]]))
         >>> mask.tolist(), notes
-        ([False, True], ['statistic 0 is constant (0) in all 2 runs; dropped'])
+        ([False, True], ['x_1 is constant (0) in all 2 runs; dropped'])
     """
     flat = x.reshape(len(x), -1)
     mask = np.ptp(flat, axis=0) > 1e-12 * np.maximum(np.abs(flat).max(0), 1e-300)  # below rounding of one value
@@ -218,7 +218,7 @@ def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.
         )
     still = np.flatnonzero(~mask)
     notes = [
-        f"statistic {i}{f' ({names[i]})' if names else ''} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
+        f"{names[i] if names else f'x_{i + 1}'} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
         for i in still
     ]
     if len(notes) > 5:
@@ -305,7 +305,7 @@ class Reach:
         if not len(outside) and nearest <= MAX_SPACINGS * self.spacing:
             return ""
         first = outside[np.argsort(-worst[outside])][:5]
-        which = ", ".join(self.names[i] for i in first if self.names) or f"number {', '.join(map(str, first))}"
+        which = ", ".join(self.names[i] if self.names else f"x_{i + 1}" for i in first)
         where = (
             f"outside all {self.n} simulations in {len(outside)} of {len(worst)} statistics"
             f" ({which}; up to {worst.max():.3g} sd beyond the last)"

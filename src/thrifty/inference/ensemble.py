@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.display import Card, Displayed, count_things
+from thrifty.display import Card, Displayed, DisplayedSettings, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference import archive
 from thrifty.inference.answers.dimensions import Divisible, has_evidence
@@ -24,8 +24,8 @@ from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Prior
 
 
-@dataclass(frozen=True)
-class Ensemble:
+@dataclass(frozen=True, repr=False)
+class Ensemble(DisplayedSettings):
     """Fit a method several times.
 
     Args:

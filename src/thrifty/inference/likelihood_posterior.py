@@ -166,7 +166,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
             )
         keep = total > total.max() - MAX_LOG_WEIGHT_GAP
         index = np.flatnonzero(keep)
-        drawn, named = (self.theta[keep], total[keep]), (self.x_names, levels_of(self.prior))
+        drawn, named = (self.theta[keep], total[keep]), (self.x_names, levels_of(self.prior), self.prior)
         return WeightedPosterior(*drawn, observations, low, high, self.names, None, index, *named)
 
     def surrogate(self, x_o: npt.ArrayLike) -> Callable[[Array], Array]:

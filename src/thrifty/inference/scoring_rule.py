@@ -25,6 +25,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, InferenceError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
@@ -163,8 +164,8 @@ def _across_without_self(score: SampleScore, x: Array, y: Array, owner: Rows, ro
     return np.where(mine, (m * out - own) / (m - 1), out)
 
 
-@dataclass(frozen=True)
-class ScoringRule:
+@dataclass(frozen=True, repr=False)
+class ScoringRule(DisplayedSettings):
     """Settings of a scoring-rule posterior.
 
     Args:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
@@ -224,8 +225,8 @@ class SemiParametric(_Synthetic):
         return -0.5 * (log_det + square - np.square(score).sum(1)) + marginal.sum(1)
 
 
-@dataclass(frozen=True)
-class SyntheticLikelihood:
+@dataclass(frozen=True, repr=False)
+class SyntheticLikelihood(DisplayedSettings):
     """Settings of synthetic-likelihood inference.
 
     Args:

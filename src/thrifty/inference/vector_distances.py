@@ -96,7 +96,7 @@ def _warn_constant(spread: Array, x: Array) -> None:
         )
     for j in np.flatnonzero(spread == 0):
         warn(
-            f"[constant-output] statistic {j} is constant ({x[0, j]:g}) in all runs; it is left out of the distance",
+            f"[constant-output] x_{j + 1} is constant ({x[0, j]:g}) in all runs; it is left out of the distance",
             stacklevel=5,
         )
     if not (spread > 0).any():

@@ -28,7 +28,7 @@ from thrifty.inference.archive import Arrays, Recipe, Supplied
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import order_observation
 from thrifty.plots.plotted_posterior import PlottedPosterior
-from thrifty.types import Array, Levels, as_rows, find_discrete, freeze, set_fields
+from thrifty.types import Array, Levels, Prior, as_rows, find_discrete, freeze, set_fields
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +45,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         index: Row of the simulation table behind each draw (n,); draws that share one count once in `ess`.
         x_names: Names of the numbers in x_o, or empty.
         levels: What values each parameter takes; empty where all are numbers.
+        prior: The prior, where it is known: figures show it.
 
     Example:
         >>> post = WeightedPosterior([[1.0], [2.0]], [0.0, np.log(3.0)], x_o=[0.0])
@@ -62,6 +63,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
     x_names: tuple[str, ...] = ()
     levels: Levels = ()
+    prior: Prior | None = None
 
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
@@ -86,7 +88,8 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         rows = [row for row, level in zip(rows, self.parameter_levels, strict=True) if not level]
         facts = [("rests on", f"{count_things(len(np.unique(self.index)), 'run')} ({self.ess:,.0f} effective)")]
         facts += [] if self.epsilon is None else [("tolerance", format_number(self.epsilon))]
-        facts += [(name, list_shares(shares)) for name, shares in self.probabilities.items()]
+        levels = dict(zip(names, self.parameter_levels, strict=True))
+        facts += [(name, list_shares(shares)) for name, shares in self.probabilities.items() if levels[name]]
         title = f"posterior at x_o = {_shorten(self.x_o)}"
         return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
 
@@ -116,16 +119,22 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         return w.covariance(self.theta, self.log_weights)
 
     @property
-    def probabilities(self) -> dict[str, dict[str, float]]:
-        """Posterior probability of each category, by parameter and label.
+    def probabilities(self) -> dict[str, dict[Any, float]]:
+        """Posterior probability of each value of the discrete parameters: by label, or by whole number.
 
         Example:
             >>> post = WeightedPosterior([[0.0], [1.0]], [0.0, np.log(3.0)], [0.0], names=("m",), levels=(("a", "b"),))
             >>> post.probabilities
             {'m': {'a': 0.25, 'b': 0.75}}
+            >>> WeightedPosterior([[3.0], [5.0]], [0.0, np.log(3.0)], [0.0], names=("k",), levels=((),)).probabilities
+            {'k': {3: 0.25, 4: 0.0, 5: 0.75}}
         """
         columns = zip(self.parameter_names, self.theta.T, self.parameter_levels, strict=True)
-        return {name: w.sum_by_label(column, level, self.log_weights) for name, column, level in columns if level}
+        return {
+            name: w.sum_by_label(column, level, self.log_weights)
+            for name, column, level in columns
+            if level is not None
+        }
 
     @property
     def mean_se(self) -> Array:
@@ -198,7 +207,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         recipe = {"kind": "weighted", "names": list(self.names), "epsilon": self.epsilon, "x_names": list(self.x_names)}
-        recipe |= archive.describe_levels(self.levels)
+        recipe |= archive.describe_levels(self.levels) | archive.describe_prior(self.prior)
         return recipe, {k: getattr(self, k) for k in ("theta", "log_weights", "x_o", "low", "high", "index")}
 
     @classmethod
@@ -206,7 +215,9 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         """Rebuild the posterior from what `to_parts` returned."""
         x_names = tuple(map(str, recipe.get("x_names", ())))
         levels = archive.read_levels(recipe, arrays["theta"].shape[1])
-        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], x_names=x_names, levels=levels, **arrays)
+        about = {"x_names": x_names, "levels": levels, "prior": archive.read_prior(recipe, supplied)}
+        given: dict[str, Any] = {**about, **arrays}
+        return cls(names=tuple(recipe["names"]), epsilon=recipe["epsilon"], **given)
 
 
 def describe_accepted(posterior: Any, x_o: Any) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
+from thrifty.metrics.samples import Sample
 from thrifty.plots.panel import FEW_VALUES, Panel
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.types import Array
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 PRIOR_DRAWS = 20_000
 CELL = 0.8  # width of a bar, and of the cell of a value beside another parameter
-_JITTER_SEED = 20_250_506  # a figure is the same each time
+_STRIP_BINS = 90  # of a continuous parameter beside a discrete one
 
 
 def draw_bars(ax: Axes, panel: Panel, i: int, *, fill: bool) -> None:
@@ -60,11 +62,60 @@ def make_steps(values: Array, shares: Array) -> tuple[Array, Array]:
     return edges, np.append(shares[:1], shares)
 
 
-def spread_values(values: Array, level: tuple[str, ...] | None, column: int) -> Array:
-    """Spread a discrete column (n,) over cells, so that regions have an area; others stay as they are."""
-    if level is None:
-        return values
-    return values + CELL * (np.random.default_rng([_JITTER_SEED, column]).random(len(values)) - 0.5)
+def count_cells(s: Sample, panel: Panel, columns: tuple[int, int]) -> tuple[Array, list[Array]]:
+    """Return the weight (a, b) on cells of two parameters, smoothed along continuous ones, and ends (k, 2) of each."""
+    from scipy.ndimage import gaussian_filter
+
+    edges, steps, widths = [], [], []
+    smooth = np.clip(0.25 * _STRIP_BINS * np.sum(s.weights**2) ** (1 / 5), 1.5, 12)
+    for column in columns:
+        low, high = panel.ends[column]
+        values = np.arange(np.ceil(low), np.floor(high) + 1)
+        if panel.levels[column] is None:
+            cut = np.linspace(low, high, _STRIP_BINS + 1)
+            step, width = [cut[:-1], cut[1:]], float(smooth)
+        else:
+            cut = np.append(values - 0.5, values[-1] + 0.5)
+            step, width = [values - CELL / 2, values + CELL / 2], 0.0
+        edges, steps, widths = [*edges, cut], [*steps, np.column_stack(step)], [*widths, width]
+    counts = np.histogram2d(*(s.points[:, c] for c in columns), bins=edges, weights=s.weights)[0]
+    return gaussian_filter(counts, widths, mode="nearest"), steps
+
+
+def draw_cells(
+    ax: Axes, inside: npt.NDArray[np.bool_], steps: list[Array], discrete: tuple[bool, bool], *, fill: bool, colour: str
+) -> None:
+    """Draw the cells (a, b) inside a region: a strip for each value of a discrete parameter, nothing between values.
+
+    Cells are joined along a continuous parameter; two discrete ones have a cell for each pair of values.
+    """
+    from matplotlib.collections import PolyCollection
+
+    first = discrete[0]
+    lines, (own, along) = (inside, steps) if first else (inside.T, steps[::-1])
+    boxes = []
+    for line, (low, high) in zip(lines, own, strict=True):
+        for begin, end in _find_runs(line, join=not all(discrete)):
+            near, far = along[begin, 0], along[end - 1, 1]
+            box = np.array([[low, near], [high, near], [high, far], [low, far]])
+            boxes.append(box if first else box[:, ::-1])
+    look = {"facecolors": colour, "lw": 0} if fill else {"facecolors": "none", "edgecolors": colour, "lw": 1.3}
+    ax.add_collection(PolyCollection(boxes, **look))
+
+
+def _find_runs(line: npt.NDArray[np.bool_], *, join: bool) -> list[tuple[int, int]]:
+    """Return begin and end of each run of True, or of each True by itself.
+
+    Example:
+        >>> _find_runs(np.array([True, True, False, True]), join=True)
+        [(0, 2), (3, 4)]
+        >>> _find_runs(np.array([True, True, False, True]), join=False)
+        [(0, 1), (1, 2), (3, 4)]
+    """
+    if not join:
+        return [(int(k), int(k) + 1) for k in np.flatnonzero(line)]
+    ends = np.flatnonzero(np.diff(np.concatenate([[False], line, [False]]).astype(int))).tolist()
+    return list(zip(ends[::2], ends[1::2], strict=True))
 
 
 def sum_shares(column: Array, weights: Array, values: Array) -> Array:

@@ -18,7 +18,8 @@ import numpy.typing as npt
 from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample
 from thrifty.plots import style
-from thrifty.types import Levels, Prior, levels_of
+from thrifty.priors.families import Named
+from thrifty.types import Array, Levels, Prior, levels_of
 
 DRAWS = 4000  # of a posterior: the 90 % region is then right to a few percent
 TAKES = "an array (n, p), Simulations, a posterior with x_o, or a Study"
@@ -121,8 +122,46 @@ def _find_prior(given: Any) -> Prior | None:
     for holder in (given, *(getattr(given, label, None) for label in ("posterior", "campaign", "proposal"))):
         prior = getattr(holder, "prior", None)
         if prior is not None and hasattr(prior, "sample"):
-            return prior
+            names = tuple(getattr(given, "names", ()))
+            is_part = 0 < len(names) < prior.dim and set(names) <= set(prior.names)
+            return _cut_prior(given, prior, names) if is_part else prior
     return None
+
+
+def _cut_prior(given: Any, prior: Prior, names: tuple[str, ...]) -> Prior | None:
+    """Return the prior of some parameters; None for a conditional, whose prior would be conditional too."""
+    return None if hasattr(given, "fixed") else PriorPart(prior, names)
+
+
+@dataclass(frozen=True, repr=False)
+class PriorPart(Named):
+    """The prior of some of its parameters: what a figure of a marginal posterior shows."""
+
+    whole: Prior
+    names: tuple[str, ...]
+
+    @property
+    def bounds(self) -> tuple[Array, Array]:
+        """Ends (p,) of each."""
+        low, high = self.whole.bounds
+        return np.asarray(low)[self._columns], np.asarray(high)[self._columns]
+
+    @property
+    def levels(self) -> Levels:
+        """What values each takes."""
+        return tuple(levels_of(self.whole)[i] for i in self._columns)
+
+    @property
+    def _columns(self) -> list[int]:
+        return [self.whole.names.index(name) for name in self.names]
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draw (n, p)."""
+        return np.asarray(self.whole.sample(n, rng), dtype=np.float64)[:, self._columns]
+
+    def log_prob(self, theta: npt.ArrayLike) -> Array:
+        """Refuse: the density of a part is not known."""
+        raise NotImplementedError("the density of some parameters of a prior is not known")
 
 
 def _find_levels(given: Any, prior: Prior | None) -> Levels:
@@ -135,6 +174,8 @@ def _find_levels(given: Any, prior: Prior | None) -> Levels:
 def _find_bounds(given: Any, prior: Prior | None) -> tuple[npt.ArrayLike, npt.ArrayLike] | None:
     if prior is not None:
         return prior.bounds
+    if hasattr(given, "parameter_bounds"):
+        return given.parameter_bounds
     for holder in (given, getattr(given, "box", None), getattr(given, "posterior", None)):
         if hasattr(holder, "low") and hasattr(holder, "high"):
             return holder.low, holder.high  # type: ignore[union-attr]

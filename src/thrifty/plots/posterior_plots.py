@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from thrifty.metrics.samples import Sample
 from thrifty.plots import style
-from thrifty.plots.discrete_plots import draw_bars, label_values, spread_values
+from thrifty.plots.discrete_plots import count_cells, draw_bars, draw_cells, label_values
 from thrifty.plots.panel import Panel, choose_prior, read_sets
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.priors import as_prior
@@ -60,7 +60,8 @@ def pairs(
                 axes[i, j].remove()
             else:
                 _draw_panel(axes[i, j], panel, (j, i))
-    _add_legend(figure, tuple(sets), prior=panel.prior is not None, truth=panel.truth is not None)
+    shown = {"prior": panel.prior is not None, "truth": panel.truth is not None, "regions": panel.dim > 1}
+    _add_legend(figure, tuple(sets), **shown)
     return figure
 
 
@@ -160,7 +161,14 @@ def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], l
     """Draw regions of highest density from a smoothed weighted histogram: filled, or as lines of a colour."""
     from scipy.ndimage import gaussian_filter
 
-    x, y = (spread_values(s.points[:, c], panel.levels[c], c) for c in columns)
+    discrete = panel.levels[columns[0]] is not None, panel.levels[columns[1]] is not None
+    if any(discrete):
+        cells, steps = count_cells(s, panel, columns)
+        for level, colour in zip(_find_levels(cells), style.REGION_COLOURS, strict=True):
+            inside = (cells >= level) & (cells > 0)
+            draw_cells(ax, inside, steps, discrete, fill=line is None, colour=line or colour)
+        return
+    x, y = (s.points[:, c] for c in columns)
     ends = [panel.ends[c] for c in columns]
     counts, x_edges, y_edges = np.histogram2d(x, y, bins=90, range=ends, weights=s.weights)
     effective = 1 / np.sum(s.weights**2)
@@ -174,7 +182,7 @@ def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], l
     if len(set(fill)) < len(fill):
         return
     if line is None:
-        ax.contourf(*middles, smooth.T, levels=fill, colors=["#a9cce3", "#4f94c4"], antialiased=True)
+        ax.contourf(*middles, smooth.T, levels=fill, colors=style.REGION_COLOURS, antialiased=True)
     else:
         ax.contour(*middles, smooth.T, levels=cut, colors=[line], linewidths=1.3)
 
@@ -192,12 +200,13 @@ def _mark_truth(ax: Axes, truth: Array, j: int, i: int | None) -> None:
         ax.axhline(float(truth[i]), **dashes)  # type: ignore[arg-type]
 
 
-def _add_legend(figure: Figure, labels: Sequence[str], *, prior: bool, truth: bool) -> None:
+def _add_legend(figure: Figure, labels: Sequence[str], *, prior: bool, truth: bool, regions: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Line2D([], [], color=COLOURS[0], lw=1.6, label=labels[0])]
-    handles += [Patch(color="#4f94c4", label="50 %"), Patch(color="#a9cce3", label="90 %")]
+    levels = zip(("90 %", "50 %"), style.REGION_COLOURS, strict=True)
+    handles += [Patch(color=colour, label=label) for label, colour in reversed(list(levels))] if regions else []
     handles += [
         Line2D([], [], color=COLOURS[(k + 1) % len(COLOURS)], lw=1.6, label=label) for k, label in enumerate(labels[1:])
     ]

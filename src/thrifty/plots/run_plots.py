@@ -11,6 +11,9 @@ import numpy.typing as npt
 from thrifty.durations import name_unit
 from thrifty.errors import DataError
 from thrifty.plots import style
+from thrifty.plots.density import MAX_BARS
+from thrifty.plots.discrete_plots import label_axis
+from thrifty.plots.drawn import read_drawn
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.types import Array
 from thrifty.weights import ess, normalise
@@ -61,7 +64,7 @@ def simulations(runs: Runs, *, x_o: npt.ArrayLike | None = None, most: int = 4) 
             code="bad-array",
             fix="pass th.Simulations, such as campaign.simulations()",
         )
-    parameters = _name_parameters(runs)[:most]
+    parameters, levels = _name_parameters(runs)[:most], read_drawn(runs, name="runs").levels
     responses = _list_responses(runs, x_o, most)
     rows, columns = 1 + len(responses), len(parameters)
     figure, axes = style.make_figure(2.5 * columns + 0.8, 1.9 * rows + 0.5, rows=rows, columns=columns)
@@ -76,6 +79,8 @@ def simulations(runs: Runs, *, x_o: npt.ArrayLike | None = None, most: int = 4) 
             _thin_labels(axes[i, j], bottom=i == rows - 1, left=j == 0)
         _thin_labels(axes[0, j], bottom=rows == 1, left=False)
         style.set_labels(axes[0, j], name if rows == 1 else "", "density" if j == 0 else "")
+        if levels and (level := levels[j]) is not None:
+            _label_values(axes[:, j], level, _choose_edges(runs.theta[:, j]))
     _add_key(figure, runs, x_o is not None and len(responses) > 0)
     if left_out := _list_left_out(runs, most):
         figure.supxlabel(left_out, fontsize=8, color=GREY)
@@ -120,8 +125,7 @@ def _read_observed(x_o: npt.ArrayLike | None, count: int) -> Array | None:
 def _draw_parameter(ax: Axes, runs: Runs, j: int) -> None:
     """Draw the histogram of a parameter as drawn and weighted; failed runs as marks below it."""
     values, ok, failed = runs.theta[:, j], runs.ok, runs.failed
-    low, high = float(values.min()), float(values.max())
-    edges = np.linspace(low, high if high > low else low + 1, 25)
+    edges = _choose_edges(values)
     if np.isfinite(runs.log_weights[ok]).any():
         look: dict[str, Any] = {"bins": edges, "density": True, "histtype": "step"}
         ax.hist(values[ok], color=GREY, lw=1.2, **look)
@@ -131,6 +135,27 @@ def _draw_parameter(ax: Axes, runs: Runs, j: int) -> None:
         ax.plot(values[failed], np.full(failed.sum(), bottom), "|", ms=7, color=COLOURS[1], rasterized=True)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
+
+
+def _choose_edges(values: Array) -> Array:
+    """Return edges of bins: whole numbers are in the middle of a bin of their own, unless they are many.
+
+    Example:
+        >>> _choose_edges(np.array([2.0, 4.0])).tolist(), len(_choose_edges(np.array([0.5, 4.0])))
+        ([1.5, 2.5, 3.5, 4.5], 25)
+    """
+    low, high = float(values.min()), float(values.max())
+    if high - low <= MAX_BARS and (values == np.round(values)).all():
+        return np.arange(low - 0.5, high + 1)
+    return np.linspace(low, high if high > low else low + 1, 25)
+
+
+def _label_values(column: Sequence[Axes], level: tuple[str, ...], edges: Array) -> None:
+    """Set the ticks of a discrete parameter in all its panels, with labels below the last."""
+    for ax in column:
+        label_axis(ax.xaxis, level, (edges[:-1] + edges[1:]) / 2)
+        if ax is not column[-1]:
+            ax.set_xticklabels([])
 
 
 def _draw_response(ax: Axes, runs: Runs, j: int, values: Array, observed: float | None) -> None:

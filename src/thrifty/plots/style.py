@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's palette, in an order in which neighbours differ in lightness
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 GREY, LIGHT = "#7a7a7a", "#d9d9d9"
+REGION_COLOURS = ["#a9cce3", "#4f94c4"]  # of the 90 % and 50 % regions
 BAND = "#bcd3e6"
 MAX_COLUMNS = 4  # of marginals side by side: more are too small to read
 CHARACTER_INCHES = 0.078  # of a letter of 9 points

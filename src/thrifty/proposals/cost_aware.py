@@ -104,6 +104,16 @@ class Penalised:
         total = 2 * log_mean_exp(log_p) - log_mean_exp(log_p + self._log_g) - log_mean_exp(-self._log_g)
         return float(np.exp(total))
 
+    def pooled_ess_fraction(self, prior_share: float) -> float:
+        """Effective valid draws per draw of a pool of which a share a is drawn from the prior, as a pilot is.
+
+        E[P]^2 / E[P w] with the weights of the pool, w = 1 / (a + (1 - a) / (B g)).
+        """
+        ratio = np.exp(-self._log_g - log_mean_exp(-self._log_g))
+        finishes = self._run_costs / self._reference
+        weight = 1 / (prior_share + (1 - prior_share) * ratio)
+        return float(np.mean(finishes) ** 2 / np.mean(finishes * weight))
+
     @cached_property
     def _log_g_min(self) -> float:
         low = self.penalty.low

@@ -6,7 +6,6 @@ import shlex
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,25 +14,22 @@ from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.failures import FailureMap
 from thrifty.campaign.kept_rounds import read_rounds
 from thrifty.campaign.opened import charge_costs
-from thrifty.campaign.plan import PILOTS_PER_PARAMETER
+from thrifty.campaign.plan import PILOTS_PER_PARAMETER, POWERS, compare_penalties, find_row
 from thrifty.campaign.settings import CampaignSettings, StoredPrior
 from thrifty.campaign.status import Status, make_status
 from thrifty.campaign.weighting import limit_log_factor, pool_of, weigh_finished
 from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
 from thrifty.errors import DamagedStoreError, ThriftyError
-from thrifty.penalties import Constant, Power
-from thrifty.proposals import CostAware, weighting_from_dict
+from thrifty.proposals import CostAware, Pool, weighting_from_dict
 from thrifty.report.content import as_labels, clean
 from thrifty.runner.snapshot import Snapshot
 from thrifty.store.store import Store
 from thrifty.store.table import Table
 from thrifty.store.validate import Block, Part
 from thrifty.tables.simulations import Simulations
-from thrifty.tradeoff import Row, Tradeoff, tradeoff
-from thrifty.types import Array, Penalty, Prior
+from thrifty.tradeoff import Row, Tradeoff
+from thrifty.types import Array, Prior
 from thrifty.weights import mass_of
-
-POWERS = (0, 0.25, 0.5, 1, 2)  # penalties of the trade-off table
 
 
 @dataclass(frozen=True)
@@ -181,17 +177,12 @@ class Facts:
         """The trade-off, with the row that was chosen, or before a plan the default row."""
         if self.model is None or self.known_prior is None:
             return None
-        powers: list[Any] = list(POWERS)
-        if not self.frozen:
-            table = tradeoff(self.known_prior, self.model, powers)
-            return table, table[powers.index(0.5) if table.worthwhile else 0]
-        chosen: Penalty = Constant() if self.proposal is None else self.proposal.penalty
-        k = 0.0 if self.proposal is None else chosen.k if isinstance(chosen, Power) else None
-        if k not in powers:
-            powers.append(chosen)
-        finish = None if self.proposal is None else self.proposal.finish
-        table = tradeoff(self.known_prior, self.model, powers, finish=finish)
-        return table, table[powers.index(k) if k in powers else len(powers) - 1]
+        proposal, table = self.proposal, compare_penalties(self.known_prior, self.model, self.proposal)
+        if not self.frozen and table.worthwhile:
+            return table, table[POWERS.index(0.5)]
+        chosen = find_row(table, proposal)
+        assert chosen is not None, "the table of a proposal has its row"
+        return table, chosen
 
     @cached_property
     def simulations(self) -> Simulations | None:
@@ -202,8 +193,13 @@ class Facts:
         return Simulations(
             theta=self.table.theta[done], x=self.table.x[done], log_weights=self.log_weights[done],
             cost=self.cost[done], status=self.table.status[done], index=self.table.index[done],
-            m=self.settings.m, unit=self.unit, x_names=self._statistic_names(),
+            m=self.settings.m, unit=self.unit, x_names=self._statistic_names(), proposal=self._find_pool(),
         )  # fmt: skip
+
+    def _find_pool(self) -> Pool | None:
+        """Return what all runs were drawn from, by which `Campaign.simulations` weighs them; None where some miss."""
+        whole = self.known_prior is not None and bool(self.done.all()) and not limit_log_factor(self.table).any()
+        return pool_of(self.table, self.parts, self.prior) if whole else None
 
     def _statistic_names(self) -> tuple[str, ...]:
         """Names of the statistics for figures, where the simulator gave some; else empty."""

@@ -139,7 +139,7 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
     ]
     if saved is not None and facts.part is not None:
         interval = f"{format_amount(saved.low, unit)} to {format_amount(saved.high, unit)}"
-        against = "against plain sampling, pilot counted"
+        against = "against plain sampling, pilot included"
         figures.append(
             KeyFigure(
                 "cost to be saved" if status.pending else "cost saved",
@@ -148,7 +148,7 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
             )
         )
         if not facts.sequential:  # its draws are placed for one observation, not for the whole prior
-            figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:+.0%}", against))
+            figures.append(KeyFigure("saved per effective run", f"{saved.per_effective:.0%}", against))
     if status.rounds:
         figures.append(_summarise_rounds(status.rounds))
     if saved is not None:

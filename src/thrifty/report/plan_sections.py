@@ -216,7 +216,8 @@ def waterfall_section(facts: Facts, results: tuple[Result, ...]) -> Section:
         "pilot": float(np.nansum(facts.charged[facts.done & facts.pilot])),
     }
     finished = int((main & facts.ok).sum())
-    steps = {f"{finished:,} plain runs": finished * each, "saved by proposal": spent["ok"] - finished * each}
+    after = " after the pilot" if spent["pilot"] else ""  # what the whole campaign saves has the pilot in it
+    steps = {f"{finished:,} plain runs": finished * each, f"saved{after}": spent["ok"] - finished * each}
     steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     seconds = sum_inference(facts, results)
@@ -239,7 +240,8 @@ def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
     pilot = bool(facts.pilot.any())
     lead = (
         f"Spent: {format_amount(saved.spent, facts.unit)}{', pilot included' if pilot else ''}. As many runs from the"
-        f" prior would have cost about {format_amount(saved.plain, facts.unit)} ({saved.share:.0%} saved)."
+        f" prior would have cost about {format_amount(saved.plain, facts.unit)}:"
+        f" {format_amount(saved.amount, facts.unit)} saved, {saved.share:.0%}."
     )
     if not facts.sequential:
         lead += (

@@ -69,7 +69,7 @@ class Figures:
             interval = f"({format_amount(s.low, self.unit)} to {format_amount(s.high, self.unit)})"
             saves = "saved" if self.done == self.total else "the whole plan saves"
             lines.append(
-                f"{saves} {format_amount(s.amount, self.unit)} {interval} = {100 * s.share:.0f}% after pilots"
+                f"{saves} {format_amount(s.amount, self.unit)} {interval} = {100 * s.share:.0f}%"
                 f" | per effective run {100 * s.per_effective:.0f}%"
             )
         return lines
@@ -143,10 +143,25 @@ def _estimate_left(schedule: Schedule | None, busy: int) -> tuple[float, float, 
     return left, left / factor, left * factor, share
 
 
-def watch_progress(mode: ProgressMode, watched: Watched, *, stream: TextIO | None = None) -> Progress:
+def read_mode(progress: ProgressMode | bool | None) -> ProgressMode:
+    """Read how progress is shown: a mode, True for a bar, False for nothing, None for "auto".
+
+    Example:
+        >>> read_mode(None), read_mode(False), read_mode(True), read_mode("json")
+        ('auto', 'quiet', 'bar', 'json')
+    """
+    if progress is None or isinstance(progress, bool):
+        return "auto" if progress is None else "bar" if progress else "quiet"
+    if progress not in ("auto", "quiet", "plain", "bar", "json"):
+        raise ConfigError(
+            f"progress = {progress!r}, expected True, False, None, auto, quiet, plain, bar or json", code="bad-setting"
+        )
+    return progress
+
+
+def watch_progress(progress: ProgressMode | bool | None, watched: Watched, *, stream: TextIO | None = None) -> Progress:
     """Show progress in a mode; "auto" is a bar in a terminal and in a notebook, and plain lines elsewhere."""
-    if mode not in ("auto", "quiet", "plain", "bar", "json"):
-        raise ConfigError(f"progress = {mode!r}, expected auto, quiet, plain, bar or json", code="bad-setting")
+    mode = read_mode(progress)
     target: TextIO = stream if stream is not None else sys.stderr
     in_notebook = mode in ("auto", "bar") and stream is None and is_notebook()
     if mode == "auto":

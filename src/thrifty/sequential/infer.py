@@ -39,6 +39,7 @@ def infer(
     on_timeout: str | None = None,
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
+    progress: bool | None = None,
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
 
@@ -67,6 +68,8 @@ def infer(
         max_failed: Share of prior mass that may fail; where the pilot shows more, nothing else is run; with
             rounds of NPE, where a round shows more. NLE, NRE and SMC-ABC in rounds have their own rule.
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
+        progress: Show how far runs and training are: True, False, or None for a bar in a terminal and in a notebook
+            and lines elsewhere.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -96,6 +99,7 @@ def infer(
         on_timeout=on_timeout,
         max_failed=max_failed,
         depends_on=depends_on,
+        progress=progress,
     )
 
 

@@ -27,7 +27,7 @@ from thrifty.sequential.finish import base_method
 from thrifty.sequential.generations import Generations
 from thrifty.sequential.round_checks import measure_moves, measure_volume
 from thrifty.sequential.round_failures import check_failures, describe_near_failures
-from thrifty.sequential.round_fit import choose_rows, find_region, fit_best, fit_longer, fit_round
+from thrifty.sequential.round_fit import choose_rows, find_region, fit_best
 from thrifty.sequential.round_notes import RoundNotes, Stage
 from thrifty.sequential.round_record import Round
 from thrifty.sequential.run_pool import RunPool
@@ -149,9 +149,8 @@ class Loop:
             if self.rounds and used < 1:
                 self._choose_next()
             stopped = self._run_stage(stage.share(used, extends=bool(self.rounds)), now) or stopped
-        if self.posterior is None or stopped == "settled":
-            rows = self._choose_rows(self.rounds[-1].gain)
-            self.posterior = self._fit_longer(self.posterior or self._fit(rows), rows)
+        if self.posterior is None:
+            self.posterior = self._fit(self._choose_rows(self.rounds[-1].gain))
         return self._make_study(stopped or allowed.stop_reason(self.pool.spent), time.monotonic() - began)
 
     def _run_stage(self, parts: list[float], allowed: Allowance) -> str:
@@ -189,8 +188,6 @@ class Loop:
         began = time.monotonic()
         region = find_region(self.pool.proposals)
         posterior, gain = fit_best(self.settings.method, self.pool.table, region, seed=self._seed(_FIT))
-        if final:
-            posterior = self._fit_longer(posterior, self._choose_rows(gain))
         judged = self._judge(posterior, gain, final=final)
         self._note(done, judged | {"seconds": time.monotonic() - began})
         self.source.keep_rounds(tuple(one.to_numbers() for one in self.rounds), tuple(self.draws))
@@ -226,10 +223,7 @@ class Loop:
         return choose_rows(self.pool.table, find_region(self.pool.proposals), gain, self.prior.dim)
 
     def _fit(self, rows: Simulations, stream: int = _FIT) -> Any:
-        return fit_round(self.settings.method, rows, seed=self._seed(stream))
-
-    def _fit_longer(self, posterior: Any, rows: Simulations) -> Any:
-        return fit_longer(self.settings.method, rows, posterior, seed=self._seed(_FIT))
+        return self.settings.method.fit(rows, seed=self._seed(stream))
 
     @property
     def x_o(self) -> Array:

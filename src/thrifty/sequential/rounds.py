@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError
 from thrifty.inference.checks import MAX_FAILED_MASS, check_observed, read_observations
 from thrifty.inference.neural.likelihood_fit import LikelihoodMethod
@@ -45,8 +46,8 @@ from thrifty.types import Cost, Penalty, set_fields
 NOT_DRAWN = ("rounds", "max_failed")  # settings on which no draw depends: a folder goes on with others
 
 
-@dataclass(frozen=True)
-class Rounds:
+@dataclass(frozen=True, repr=False)
+class Rounds(DisplayedSettings):
     """Settings of inference in rounds at an observation.
 
     Args:

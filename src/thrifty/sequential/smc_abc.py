@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.display import Card, Displayed, count_things
+from thrifty.display import Card, Displayed, DisplayedSettings, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference.abc import ABC
 from thrifty.inference.adjustment import Adjust, adjust_parameters, epanechnikov
@@ -53,8 +53,8 @@ FIRST_SHARE = 0.2  # share of a budget that the rest of generation 0 may take
 POOL_PER_GENERATION = 3  # a generation is at least a third of the pool: few generations, each a better proposal
 
 
-@dataclass(frozen=True)
-class SMCABC:
+@dataclass(frozen=True, repr=False)
+class SMCABC(DisplayedSettings):
     """Settings of SMC-ABC.
 
     Args:

@@ -35,6 +35,7 @@ class Runs:
         time_limit, on_timeout: Limit of each run, as for `Campaign.run`.
         workers: Local processes.
         max_failed: Share of prior mass that may fail.
+        progress: As for `Campaign.run`.
     """
 
     n: int | None
@@ -44,10 +45,12 @@ class Runs:
     on_timeout: str | None = None
     workers: int = 2
     max_failed: float = MAX_FAILED_MASS
+    progress: bool | None = None
 
     def run(self, campaign: Campaign, x_o: Any) -> Array:
         """Do pilot, plan and runs; return the observation as numbers, refused right after the pilot if none fits."""
         how: dict[str, Any] = {"workers": self.workers, "time_limit": self.time_limit, "on_timeout": self.on_timeout}
+        how["progress"] = self.progress
         budget = _write_budget(self.budget, campaign)
         first = self._count_first(campaign.prior.dim)
         run_pilot(campaign, first, budget, **how)

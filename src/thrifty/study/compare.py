@@ -22,6 +22,7 @@ from thrifty.inference.abc import ABCPosterior
 from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
+from thrifty.inference.checks import check_seed
 from thrifty.named import list_names, order_observation
 from thrifty.study.study import Study
 from thrifty.types import Array, freeze, set_fields
@@ -161,6 +162,7 @@ def compare(
         )
     if len(models) < 2:
         raise ConfigError(f"{len(models)} model to compare; two at least are needed", code="bad-setting")
+    check_seed(seed)
     _check_outputs(models)
     observation = _read_observation(models, x_o)
     posteriors: dict[str, Any] = {
@@ -260,7 +262,7 @@ def _check_measures(names: Sequence[str], evidences: Sequence[LogEvidence]) -> N
     for (name, own), (other, its) in pairwise(zip(names, evidences, strict=True)):
         if own.over and its.over and own.over != its.over:
             i = next((k for k, (a, b) in enumerate(zip(own.over, its.over, strict=False)) if a != b), 0)
-            raise _incomparable(f"statistic {i} is a {own.over[i]} in {name!r}, but a {its.over[i]} in {other!r}")
+            raise _incomparable(f"x_{i + 1} is a {own.over[i]} in {name!r}, but a {its.over[i]} in {other!r}")
 
 
 def _read_prior(prior: Mapping[str, float] | None, models: Mapping[str, Any]) -> Array:

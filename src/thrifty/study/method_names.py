@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import is_dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -78,3 +79,22 @@ def make_method(method: Any, prior: Any) -> Any:
             fix='"npe", "abc", ..., th.NPE, th.ABC, ... or th.NPE(prior, ...)',
         )
     return made
+
+
+def set_progress(method: Any, progress: bool | None) -> Any:
+    """Return a method that shows its training or does not; as it is where that is left open, or nothing is trained.
+
+    Example:
+        >>> set_progress(th.Ensemble(th.NPE(th.Uniform(0, 1))), False).method.training.progress
+        False
+    """
+    if progress is not None and not isinstance(progress, bool):
+        raise ConfigError(f"progress = {progress!r}, expected True, False or None", code="bad-setting")
+    if progress is None or not is_dataclass(method) or isinstance(method, type):
+        return method
+    training = getattr(method, "training", None)
+    if training is not None:
+        return replace(method, **{"training": replace(training, progress=progress)})
+    inner = {name: getattr(method, name, None) for name in ("method", "finish")}  # of rounds, ensembles and SMC-ABC
+    changed = {name: set_progress(one, progress) for name, one in inner.items() if one is not None}
+    return replace(method, **changed) if changed else method

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.campaign.weighting import MAX_FAILED_MASS
-from thrifty.display import Card, Displayed, list_shares
+from thrifty.display import Card, Displayed, count_things, list_shares
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.runner.time_limits import make_time_limit
-from thrifty.study.method_names import make_method
+from thrifty.study.method_names import make_method, set_progress
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
 from thrifty.weights import ess, quantile, sum_by_label
@@ -43,6 +43,13 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
 DEFAULT_RUNS = 5000
+_STOPPED = {  # what ended a sequential method, in words
+    "settled": "the posterior has settled; the rest is not spent",
+    "runs": "all runs are used",
+    "budget": "the budget is used",
+    "tolerance": "the tolerance is reached",
+    "acceptance": "hardly any run is accepted any more",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,6 +139,15 @@ class Study(Displayed):
         for folder, result in self._saved:
             add_diagnosis(folder, result, found.to_dict())
         return found
+
+    @cached_property
+    def after_pilot(self) -> Simulations:
+        """The runs after the pilot, to which the cost was not fitted; all runs where there is no campaign or pilot."""
+        if self.campaign is None:
+            return self.simulations
+        with self.campaign.session.reading() as opened:
+            pilots = opened.pilot_indices()
+        return self.simulations[~np.isin(self.simulations.index, pilots)]
 
     @cached_property
     def _saved(self) -> list[tuple[Path, Result]]:
@@ -237,8 +253,8 @@ class Study(Displayed):
         effective = ess(sims.log_weights[sims.ok]) if sims.ok.any() else 0.0
         where = f"{len(self.each)} observations" if self.each else "x_o"
         return (
-            f"{self.method or 'study'} at {where} of {size} value{'s' if size != 1 else ''}:"
-            f" {len(sims):,} runs count as {effective:,.0f}"
+            f"{self.method or 'study'} at {where} of {count_things(size, 'value')}:"
+            f" {count_things(len(sims), 'run')} count as {effective:,.0f}"
         )
 
     def _accepted_line(self) -> list[str]:
@@ -267,7 +283,7 @@ class Study(Displayed):
         shares = self._list_categories()
         rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary() if name not in shares]
         notes = [line.strip() for line in self._accepted_line()]
-        notes += [f"stopped by {self.stopped}"] if self.stopped else []
+        notes += [_describe_end(self.stopped)] if self.stopped else []
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
         header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
@@ -285,11 +301,18 @@ def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
     widths = {label: max(10, *(len(row[label]) for row in table)) for label in table[0]}
     lines = [" ".join(f"{label:>{width}}" for label, width in widths.items())]
     lines += [" ".join(f"{row[label]:>{width}}" for label, width in widths.items()) for row in table]
-    return [*lines, f"stopped by {stopped}"]
+    return [*lines, _describe_end(stopped)]
+
+
+def _describe_end(stopped: str) -> str:
+    return f"ended: {_STOPPED.get(stopped, stopped)}"
 
 
 def _list_generations(generations: tuple[Any, ...]) -> list[dict[str, str]]:
-    return [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+    """List the cells of each generation, without columns in which nothing was measured."""
+    table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
+    used = [label for label in table[0] if any(row[label] for row in table)]
+    return [{label: row[label] for label in used} for row in table]
 
 
 def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
@@ -298,7 +321,7 @@ def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
         return []
     table = _list_generations(generations)
     word = type(generations[0]).__name__.lower()
-    return [Card(f"{len(table)} {word}s", header=tuple(table[0]), rows=[tuple(row.values()) for row in table])]
+    return [Card(count_things(len(table), word), header=tuple(table[0]), rows=[tuple(row.values()) for row in table])]
 
 
 def infer(
@@ -318,6 +341,7 @@ def infer(
     on_timeout: str | None = None,
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
+    progress: bool | None = None,
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
     from thrifty.campaign.campaign import Campaign
@@ -328,11 +352,11 @@ def infer(
 
     prior = as_prior(prior)
     check_observed(x_o)
-    method = make_method(method, prior)
+    method = set_progress(make_method(method, prior), progress)
     n = DEFAULT_RUNS if n is None and budget is None else n
     if n is not None:
         check_count(n, "infer")
-    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed)
+    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed, progress)
     is_sequential = hasattr(method, "run")  # it chooses its own runs
     if is_sequential:
         _check_sequential(method, runs)

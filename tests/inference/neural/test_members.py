@@ -65,7 +65,7 @@ def test_kept_members_are_as_before(affine, seed):
 
 
 def test_a_member_that_did_not_learn_is_dropped(seed, rng, tmp_path, monkeypatch):
-    monkeypatch.setattr(TrainingCurve, "choose_members", lambda self: (0, 2))
+    monkeypatch.setattr(TrainingCurve, "choose_members", lambda self, held_out: (0, 2))
     method = th.NLE(PRIOR, network=SMALL, training=th.Training(cycle=5))
     posterior = method.fit(simulations(300, rng), seed=seed)
     assert posterior.trained.network.members == 2 and len(posterior.curve.members) == 3

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, InferenceError, warn
 from thrifty.inference import archive
 from thrifty.inference.abc import ABCPosterior
@@ -30,6 +31,7 @@ from thrifty.inference.likelihood_posterior import LikelihoodPosterior
 from thrifty.inference.posterior_draws import Sampled, drop_nan
 from thrifty.inference.weighted_posterior import WeightedPosterior
 from thrifty.named import hash_observation, order_observation
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors import as_prior
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
@@ -68,8 +70,8 @@ class Correction:
         return f"{self.verdict}: {self.reason}; log evidence {self.evidence}"
 
 
-@dataclass(frozen=True, eq=False)
-class Corrected(Divisible):
+@dataclass(frozen=True, eq=False, repr=False)
+class Corrected(PlottedPosterior, Divisible):
     """A posterior whose draws are reweighted by prior × likelihood.
 
     Args:
@@ -106,6 +108,11 @@ class Corrected(Divisible):
         check_likelihood(self.likelihood)
         object.__setattr__(self, "prior", as_prior(prior))
         _check_names(self)
+
+    def _card(self) -> Card:
+        parts = {"drawn from": self.posterior, "corrected by": self.likelihood}
+        facts = [(label, _write_title(part)) for label, part in parts.items()]
+        return Card(f"corrected posterior of {', '.join(self.names)}", facts)
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -160,7 +167,15 @@ class Corrected(Divisible):
         without = ([] if callable(self.likelihood) else [LEARNING]) + ([MISSED] if poor else [])
         return Correction(
             weighted=WeightedPosterior(
-                theta, smooth, x_o, low, high, self.names, x_names=self.x_names, levels=levels_of(self.prior)
+                theta,
+                smooth,
+                x_o,
+                low,
+                high,
+                self.names,
+                x_names=self.x_names,
+                levels=levels_of(self.prior),
+                prior=self.prior,
             ),
             ess=size,
             k=k,
@@ -238,6 +253,10 @@ def _warn_if_poor(found: Correction) -> None:
             " sample the likelihood's own posterior instead, or fit the posterior to more runs",
             stacklevel=4,
         )
+
+
+def _write_title(part: Any) -> str:
+    return part._card().title if isinstance(part, Displayed) else getattr(part, "__name__", type(part).__name__)
 
 
 def _check_names(corrected: Corrected) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LogEvidence
@@ -27,6 +28,7 @@ from thrifty.inference.checks import check_draws
 from thrifty.inference.sampling.mcmc import Chains
 from thrifty.inference.transforms import BoxTransform
 from thrifty.named import hash_observation
+from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.types import Array, Levels, as_rows, find_discrete, levels_of
@@ -160,8 +162,8 @@ def _read_value(name: str, value: float | str, level: tuple[str, ...] | None) ->
     return number
 
 
-@dataclass(frozen=True, eq=False)
-class ConditionalPosterior(Divisible):
+@dataclass(frozen=True, eq=False, repr=False)
+class ConditionalPosterior(PlottedPosterior, Divisible):
     """The posterior of some parameters, given values of the others; made by `posterior.condition`.
 
     Attributes:
@@ -187,6 +189,14 @@ class ConditionalPosterior(Divisible):
         if len(self.fixed) == len(known):
             raise ConfigError("all parameters are held", code="bad-setting", fix="leave one free at least")
         object.__setattr__(self, "fixed", fixed)
+
+    def __str__(self) -> str:
+        return self._card().title
+
+    def _card(self) -> Card:
+        known, levels = list(self.posterior.parameter_names), self.posterior.parameter_levels
+        held = [_write_value(name, value, levels[known.index(name)]) for name, value in self.fixed.items()]
+        return _describe_part(self.posterior, f"posterior of {', '.join(self.names)} given {', '.join(held)}")
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -280,8 +290,8 @@ class ConditionalPosterior(Divisible):
         return _join(self.posterior, kind="conditional", fixed=self.fixed)
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalPosterior(Divisible):
+@dataclass(frozen=True, eq=False, repr=False)
+class MarginalPosterior(PlottedPosterior, Divisible):
     """The posterior of some parameters, the others integrated out; made by `posterior.marginal`.
 
     Attributes:
@@ -295,6 +305,12 @@ class MarginalPosterior(Divisible):
     def __post_init__(self) -> None:
         find_columns(self.names, self.posterior.parameter_names)
         object.__setattr__(self, "names", tuple(self.names))
+
+    def __str__(self) -> str:
+        return self._card().title
+
+    def _card(self) -> Card:
+        return _describe_part(self.posterior, f"marginal posterior of {', '.join(self.names)}")
 
     @property
     def parameter_bounds(self) -> tuple[Array, Array]:
@@ -340,6 +356,16 @@ class MarginalPosterior(Divisible):
     def to_parts(self) -> tuple[Recipe, Arrays]:
         """Return the JSON recipe and the plain arrays that rebuild the posterior."""
         return _join(self.posterior, kind="marginal", names=list(self.names))
+
+
+def _write_value(name: str, value: float, level: tuple[str, ...] | None) -> str:
+    return f"{name} = {level[int(value)]}" if level else f"{name} = {value:g}"
+
+
+def _describe_part(posterior: Any, title: str) -> Card:
+    """Describe a posterior in fewer dimensions: a line, and in a notebook the whole posterior below it."""
+    whole = posterior._card() if isinstance(posterior, Displayed) else Card(type(posterior).__name__)
+    return Card(f"{title}, of the {whole.title}", whole.facts, notes=whole.notes)
 
 
 def _join(posterior: Any, **values: Any) -> tuple[Recipe, Arrays]:

@@ -11,6 +11,10 @@ from thrifty.inference.vector_distances import chunks
 from thrifty.types import Array
 from thrifty.weights import covariance, normalise
 
+MIN_OWN_POINTS = (
+    20.0  # effective, with one discrete value: the covariance of fewer is too small, and with it the kernel
+)
+
 
 def estimate_log_density(theta: Array, points: Array, log_weights: Array, box: BoxTransform, effective: float) -> Array:
     """Return the log kernel density (k,) of weighted points (n, p) at theta (k, p); -inf outside the bounds.
@@ -37,7 +41,8 @@ def _estimate_inside(
     out, inside = np.full(len(theta), -np.inf), box.inside(theta)
     if inside.any():
         z, places = box.to_unconstrained(theta[inside]), box.to_unconstrained(points)
-        own = _measure_covariance(places, log_weights) if cover is None or _spans(places, log_weights) else cover
+        few = effective < MIN_OWN_POINTS or not _spans(places, log_weights)
+        own = _measure_covariance(places, log_weights) if cover is None or not few else cover
         out[inside] = _evaluate(z, places, log_weights, effective, own) + box.log_jacobian_at(theta[inside])
     return out
 

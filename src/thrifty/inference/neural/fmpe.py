@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from thrifty.tables.simulations import Simulations
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FMPE(NPE):
     """Flow matching posterior estimation (Dax et al. 2023).
 

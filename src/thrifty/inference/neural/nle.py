@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NLE(LikelihoodMethod):
     """Neural likelihood estimation.
 

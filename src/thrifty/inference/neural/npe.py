@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, WeightError, warn
 from thrifty.inference.checks import check_fit
 from thrifty.inference.neural.direct_posterior import DirectPosterior
@@ -53,8 +54,8 @@ MAX_STATES = 256  # values of one discrete parameter: more would leave few runs 
 ATOMS_PER_PAIR = 10  # parameters to choose from in the atomic loss: sbi's default, 10 network calls per pair
 
 
-@dataclass(frozen=True)
-class NPE:
+@dataclass(frozen=True, repr=False)
+class NPE(DisplayedSettings):
     """Neural posterior estimation.
 
     Args:
@@ -141,7 +142,7 @@ class NPE:
         tensors = _make_tensors(table, frame, self.prior, sets)
         network = self.network
         if isinstance(network, AutoregressiveMixture):
-            network = network.settle(len(table.theta), likelihood=False)
+            network = network.settle(len(table.theta))
         with seed_torch(first):
             embedding, context = None, int(np.prod(frame.inputs))
             if self.embedding is not None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 CHOICES_PER_PAIR = 10  # parameters to choose from: more would lower the loss's noise, at a network call each
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NRE(LikelihoodMethod):
     """Neural ratio estimation.
 

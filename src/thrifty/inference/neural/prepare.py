@@ -91,19 +91,21 @@ def prepare(
     return Rows(theta, x, used, index, keep, reach, tuple(notes))
 
 
-def describe_failures(simulations: Simulations) -> str:
-    """Describe the runs that failed in one sentence; empty when none did."""
+def describe_failures(simulations: Simulations, of: str = "the prior mass") -> str:
+    """Describe the runs that failed in one sentence; empty when none did. `of` says what the runs stand for."""
     failed, ended = simulations.status[simulations.failed], int((simulations.ok | simulations.failed).sum())
     if not len(failed):
         return ""
     kinds, counts = np.unique(failed, return_counts=True)
     listed = ", ".join(f"{count} {kind}" for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True))
-    return f"{len(failed)} of {ended} runs failed ({listed}): {simulations.failed_mass:.2%} of the prior mass"
+    return f"{len(failed)} of {ended} runs failed ({listed}): {simulations.failed_mass:.2%} of {of}"
 
 
 def warn_failures(simulations: Simulations) -> tuple[str, ...]:
     """Warn of failed runs under NPE: outputs with NaN are harmless at a valid x_o, other failures are not."""
-    sentence, lost = describe_failures(simulations), simulations.failed & (simulations.status != "invalid")
+    # in rounds these are the runs of a region
+    sentence = describe_failures(simulations, of="the prior mass that these runs stand for")
+    lost = simulations.failed & (simulations.status != "invalid")
     if lost.any() and normalise(simulations.log_weights)[lost].sum() > MAX_FAILED_MASS:
         warn(f"[too-many-failures] {sentence}. The posterior is conditional on runs that finish", stacklevel=4)
     return (sentence,) if sentence else ()

@@ -22,6 +22,8 @@ from thrifty.types import Array
 
 ACTIVATIONS = ("silu", "relu", "elu", "tanh")
 MANY_RUNS = 2_000  # measured at 1,000 and 3,000
+MAX_LIKELIHOOD_MEMBERS = 3  # that none of them learns a thin likelihood is then one case in thirty
+MAX_CONDITIONALS = 20  # members times outputs
 MAX_WIDTH = 100_000  # numbers per layer; a file that asks for more is refused
 
 
@@ -125,7 +127,8 @@ class AutoregressiveMixture(_Recipe):
     by 0.02 to 0.7 nat on every problem tried, at about the same CPU time, and varies less with the seed.
 
     Args:
-        members: How many networks; by default 5 for NPE, 3 from 2,000 runs on, and 1 for NLE (`settle`).
+        members: How many networks; by default 5 for NPE, 3 from 2,000 runs on; for NLE 3, with 7 to 10 outputs 2,
+            and 1 with more (`settle`).
         components: Normals in the mixture of each parameter (NPE) or output (NLE).
         hidden: Widths of the hidden layers.
         affine: Let an affine autoregressive layer find place and width before the mixture finds the shape.
@@ -153,14 +156,20 @@ class AutoregressiveMixture(_Recipe):
         each += _count_layers(features + context, self.hidden, 2) if self.affine else 0
         return (self.members or 1) * features * each
 
-    def settle(self, runs: int, *, likelihood: bool) -> AutoregressiveMixture:
-        """Choose the number of members and the order where they are left open.
+    def settle(self, runs: int, *, outputs: int = 0) -> AutoregressiveMixture:
+        """Choose the number of members and the order where they are left open; `outputs` of a likelihood, 0 for NPE.
 
-        Three are as good as five from 2,000 runs on, at 60 % of the CPU time; a likelihood has one network for each
-        output, so that more members would cost too much.
+        Three are as good as five from 2,000 runs on, at 60 % of the CPU time. A likelihood has one network for each
+        output and member, which take their time; with twelve counts, three members were no better than one.
+
+        Example:
+            >>> [AutoregressiveMixture().settle(1000, outputs=d).members for d in (0, 2, 8, 12)]
+            [5, 3, 2, 1]
         """
-        usual = 1 if likelihood else 5 if runs < MANY_RUNS else 3
-        forward = True if likelihood and self.forward is None else self.forward
+        usual = 5 if runs < MANY_RUNS else 3
+        if outputs:
+            usual = min(max(MAX_CONDITIONALS // outputs, 1), MAX_LIKELIHOOD_MEMBERS)
+        forward = True if outputs and self.forward is None else self.forward
         return replace(self, members=self.members or usual, forward=forward)
 
 

@@ -136,7 +136,9 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
     net.to(device)
     table.move(device)
     parameters = [p for p in net.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(parameters, lr=settings.learning_rate, weight_decay=0.0, fused=True)
+    optimiser = torch.optim.AdamW(
+        parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay or 0.0, fused=True
+    )
     state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
     state.lowest = torch.full((getattr(net, "members", 1),), math.inf, dtype=torch.float64)
     path = Path(settings.checkpoint) if settings.checkpoint else None
@@ -283,7 +285,8 @@ def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Tr
         "patience",
         "device",
     }  # may change between a stop and a resume
-    kept = {k: v for k, v in asdict(settings).items() if k not in free and (k != "cycle" or v)}  # older files have none
+    later = {"cycle", "weight_decay"}  # older files have none
+    kept = {k: v for k, v in asdict(settings).items() if k not in free and (k not in later or v)}
     digest.update(repr(sorted(kept.items())).encode())
     digest.update(str(seed).encode())
     return digest.hexdigest()

@@ -22,7 +22,15 @@ from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
 EPOCH_FACTOR, MIN_CYCLE_EPOCHS, MAX_CYCLE_EPOCHS = 1400.0, 10, 100
 IMAGE_BATCH_ROWS = 64
 CYCLE_BATCH_ROWS = 100  # steps of 50 rows take more time an epoch, of 250 more epochs
+FEW_OUTPUTS = 6  # a likelihood of so few may need many epochs for its details, one of more learns the noise of its runs
+# Weight decay of a likelihood of many outputs is DECAY_RUNS / n. Without, 200 runs of ten outputs lose 1.0 nat, 500
+# runs of eight 0.8 nat; with three times as much, 3,000 runs of eight lose 0.5 nat (development seeds 101 to 107).
+DECAY_RUNS, MAX_WEIGHT_DECAY = 600.0, 1.5
 MAX_MEMBER_GAP_NATS = 0.1  # of networks trained alike: those that learned differ by 0.03, those that are stuck by 0.5
+MEMBER_NOISE_NATS = 3.0  # over the root of the held-out rows: with 20 of them, networks that learned differ by 0.5
+LATE_SHARE = 0.9  # of a cycle: where the best epoch is earlier, more of them do not help
+MIN_GAIN_NATS = 0.02  # of the held-out loss per run: a width wrong by a tenth costs as much
+CYCLE_GROWTH, MAX_CYCLE_STEPS = 4, 8_000  # where cycles were lengthened until nothing was won, 7,500 steps were enough
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
 
@@ -46,7 +54,10 @@ class Training:
         progress: Show a bar; by default in a terminal and in a notebook.
         cycle: Epochs of one cycle of the learning rate, up and down to almost nothing, after which training ends. 0
             for a constant rate that is halved when progress stalls, until `patience` ends it. By default a cycle of
-            1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0.
+            1,400 / sqrt(n) epochs, between 10 and 100, for NLE and for MAF without an embedding, else 0. NLE with few
+            outputs trains again with a cycle four times as long, and again, while held-out runs are predicted better.
+        weight_decay: Of AdamW: each step shrinks the network by this share of the learning rate. By default 600 / n, at
+            most 1.5, for NLE with more than 6 outputs and no ties, else 0.
         device: Where to train: "cpu", "cuda", "cuda:1", "mps", or "auto" for an accelerator where there is one. The
             data are moved there once; the network comes back, and posteriors and files do not know the device.
 
@@ -67,6 +78,7 @@ class Training:
     progress: bool | None = None
     cycle: int | None = None
     device: str = "cpu"
+    weight_decay: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.time_limit, str):
@@ -76,19 +88,24 @@ class Training:
             listed = ", ".join(f"{label} = {getattr(self, label)!r}" for label in wrong)
             raise ConfigError(f"Training cannot use {listed}", code="bad-setting", fix="see help(th.Training)")
 
-    def settle(self, runs: int, *, cyclic: bool, images: bool = False) -> Training:
-        """Choose the epochs of the cycle, and for images the rows per step, where they are left open.
+    def settle(self, runs: int, *, cyclic: bool, images: bool = False, outputs: int = 0) -> Training:
+        """Choose what is left open: epochs of the cycle, weight decay of NLE of `outputs`, rows per step for images.
 
         Example:
             >>> Training().settle(5000, cyclic=True).cycle, Training(cycle=7).settle(5000, cyclic=False).cycle
             (20, 7)
+            >>> [Training().settle(n, cyclic=True, outputs=8).weight_decay for n in (100, 1000, 20_000)]
+            [1.5, 0.6, 0.03]
         """
-        if images and self.batch is None:  # convolutions need some hundred steps before they see anything
-            return replace(self, batch=IMAGE_BATCH_ROWS).settle(runs, cyclic=cyclic)
-        if self.cycle is not None:
-            return self
         epochs = min(max(round(EPOCH_FACTOR / math.sqrt(runs)), MIN_CYCLE_EPOCHS), MAX_CYCLE_EPOCHS)
-        return replace(self, cycle=epochs if cyclic else 0)
+        decay = min(DECAY_RUNS / runs, MAX_WEIGHT_DECAY) if outputs > FEW_OUTPUTS else 0.0
+        return replace(
+            self,
+            # convolutions need some hundred steps before they see anything
+            batch=IMAGE_BATCH_ROWS if images and self.batch is None else self.batch,
+            cycle=(epochs if cyclic else 0) if self.cycle is None else self.cycle,
+            weight_decay=decay if self.weight_decay is None else self.weight_decay,
+        )
 
     def choose_batch(self, rows: int) -> int:
         """Choose the rows per step.
@@ -99,8 +116,31 @@ class Training:
         """
         return self.batch or min(max(rows // 9, 50), CYCLE_BATCH_ROWS if self.cycle else 500)
 
+    def count_steps(self, rows: int) -> int:
+        """Count the steps of a cycle.
 
-_WHOLE, _NUMBER, _OPTIONAL = int | np.integer, int | float | np.number, ("batch", "time_limit", "cycle")
+        Example:
+            >>> Training(cycle=20).count_steps(3000)
+            600
+        """
+        return (self.cycle or 0) * rows // self.choose_batch(rows)
+
+    def lengthen(self, rows: int, spent_seconds: float) -> Training | None:
+        """Return the settings of another training with a cycle up to four times as long; None where that is too long.
+
+        Example:
+            >>> [Training(cycle=cycle, time_limit="1 min").lengthen(3000, 20.0) is None for cycle in (20, 200)]
+            [False, True]
+        """
+        factor = min(CYCLE_GROWTH, MAX_CYCLE_STEPS // max(self.count_steps(rows), 1))
+        left = None if self.time_limit is None else float(self.time_limit) - spent_seconds
+        if factor < 2 or (left is not None and left <= 0):
+            return None
+        cycle = factor * (self.cycle or 0)
+        return replace(self, cycle=cycle, patience=max(self.patience, cycle), time_limit=left)
+
+
+_WHOLE, _NUMBER, _OPTIONAL = int | np.integer, int | float | np.number, ("batch", "time_limit", "cycle", "weight_decay")
 _ALLOWED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "batch": (_WHOLE, lambda value: value >= 2),
     "learning_rate": (_NUMBER, lambda value: 0 < value < math.inf),
@@ -111,6 +151,7 @@ _ALLOWED: dict[str, tuple[Any, Callable[[Any], bool]]] = {
     "clip": (_NUMBER, lambda value: value > 0),
     "time_limit": (_NUMBER, lambda value: value > 0),
     "cycle": (_WHOLE, lambda value: value >= 0),
+    "weight_decay": (_NUMBER, lambda value: 0 <= value < math.inf),
     "device": (str, lambda value: bool(re.fullmatch(r"cpu|cuda(:\d+)?|mps|auto", value))),
 }
 
@@ -145,14 +186,26 @@ class TrainingCurve:
         """The lowest validation loss."""
         return self.validation[self.best_epoch]
 
-    def choose_members(self) -> tuple[int, ...]:
-        """Choose the members that have learned: within MAX_MEMBER_GAP_NATS of the best on the held-out runs.
+    @property
+    def best_member(self) -> float:
+        """The lowest validation loss of a member."""
+        return min(self.members)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True when the loss was still falling at the end of the cycle: more epochs may lower it."""
+        return self.stopped == "cycle" and self.best_epoch >= LATE_SHARE * len(self.validation)
+
+    def choose_members(self, held_out: int) -> tuple[int, ...]:
+        """Choose the members that have learned: those not clearly behind the best on so many held-out runs.
 
         Example:
-            >>> TrainingCurve((), (), 0, 0.0, "cycle", members=(-4.9, -4.1, -4.88)).choose_members()
-            (0, 2)
+            >>> curve = TrainingCurve((), (), 0, 0.0, "cycle", members=(-4.9, -4.3, -4.88))
+            >>> curve.choose_members(1_000), curve.choose_members(20)
+            ((0, 2), (0, 1, 2))
         """
-        return tuple(i for i, loss in enumerate(self.members) if loss <= min(self.members) + MAX_MEMBER_GAP_NATS)
+        gap = max(MAX_MEMBER_GAP_NATS, MEMBER_NOISE_NATS / math.sqrt(held_out))
+        return tuple(i for i, loss in enumerate(self.members) if loss <= self.best_member + gap)
 
 
 def mark_held_out(index: npt.NDArray[np.int64], share: float) -> npt.NDArray[np.bool_]:

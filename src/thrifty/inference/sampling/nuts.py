@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.inference.sampling.mcmc_checks import correlate_places
-from thrifty.inference.sampling.peaks import Peaks, find_peaks
+from thrifty.inference.sampling.peaks import PEAK_MEMORY, PEAK_STEPS, Peaks, find_peaks
 from thrifty.types import Array
 
 ValueAndGradient = Callable[[Array], tuple[Array, Array]]  # z (k, p) -> log density (k,), gradient (k, p)
@@ -37,8 +37,6 @@ MAX_ACCEPTANCE_GAP = 0.015  # below the target, mean of SETTLING_STEPS: the step
 SETTLING_STEPS = 10
 MAX_SETTLING_STEPS = 60  # then no step is short enough: a gradient that is not that of the density, or a hard funnel
 STUCK_ACCEPTANCE = 0.1  # of a trajectory, below which its walker hardly moves
-PEAK_STEPS = (10, 40, 160)  # of the warm-up, after which separate peaks are looked for
-PEAK_MEMORY = 0.5  # correlation of the walkers' places with their start: on one peak ten trajectories leave less
 
 
 @dataclass
@@ -128,6 +126,11 @@ class NutsWalkers:
         """True when the step is short enough for the places where the walkers are now, or no step is."""
         accepted = float(np.mean(self._accepted[-SETTLING_STEPS:]))
         return accepted > TARGET_ACCEPTANCE - MAX_ACCEPTANCE_GAP or self._adapted >= MAX_SETTLING_STEPS
+
+    @property
+    def jumps(self) -> bool:
+        """True when the walkers jump between separate peaks."""
+        return self._peaks is not None
 
     def advance(self, steps: int) -> None:
         """Move all walkers so many trajectories further."""

@@ -17,7 +17,9 @@ import numpy.typing as npt
 
 from thrifty.types import Array
 
-MAX_PEAKS = 6
+PEAK_STEPS = (10, 40, 160)  # of the warm-up, after which separate peaks are looked for
+PEAK_MEMORY = 0.5  # correlation of the walkers' places with their start: on one peak ten steps of NUTS leave less
+MAX_PEAKS = 6  # more would cut a thin ridge into pieces, between which walkers hop without learning their shares
 MIN_PEAK_SHARE = 0.01  # of the walkers; a smaller peak has no covariance worth the name
 
 
