@@ -92,6 +92,12 @@ For all of them:
   at the last posterior; nothing that was run is lost.
 - Where the posterior takes more than 5 % of the prior, a note says that amortised NPE is as good. Whole numbers and
   categories have no volume: it is NaN there, and there is no such note.
+- Where more than 2 % of the last round's runs failed, near the observation, a warning and `study.notes` say so. NLE and
+  NRE have no factor for failures unless asked: the posterior is right where runs fail at some parameters, whatever their
+  output would have been, and too high there where runs fail because of their output. `failures="model"` multiplies by
+  P(valid given theta), learned on the scale of the runs near the observation; a finished folder is refitted without new
+  runs. A region narrower than half a posterior standard deviation may be missed. NPE is the posterior of runs that
+  finish: right in the second case, without those parameters in the first. On the command line: `--max-failed 0.05`.
 - `th.SMCABC(prior, finish=th.NLE(prior))` is the same idea in another order: SMC-ABC chooses the runs, one network is
   trained at the end. It is off by default, because SMC-ABC alone needs no torch.
 - `th.diagnose(study)` calibrates on held-out runs near x_o and needs no new runs.

@@ -87,6 +87,11 @@ CONFIG = {
         "bad-command",
         "'./sim' was not found",
     ),
+    "program of the path misspelt": (
+        ('python = "model.py:simulate"', 'command = ["bassh", "{a}"]'),
+        "bad-command",
+        "Did you mean 'bash'?",
+    ),
     "program asks for more": (
         ('python = "model.py:simulate"', 'command = ["true", "{c}"]'),
         "bad-command",
@@ -116,6 +121,19 @@ def test_a_mistake_in_the_configuration(project: Project, change: tuple[str, str
     project.toml(change)
     expected = 5 if code in SIMULATOR and "does not name" not in words else 2
     refused(project, "run", code=expected, says=code, message=words.replace("py.Did", "py. Did"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [("./simulat", "on the path). Did you mean './simulate'?"), ("simulat", "on the path). Did you mean './simulate'?"),
+     ("simulate", "'simulate' is not on the path fix: ./simulate"), ("sub", "'sub' is a folder")],
+)  # fmt: skip
+def test_a_program_that_is_nearly_there(project: Project, typed: str, words: str):
+    (project.home / "simulate").write_text("#!/bin/sh\n")
+    (project.home / "simulate").chmod(0o755)
+    (project.home / "sub").mkdir()
+    project.toml(('python = "model.py:simulate"', f'command = ["{typed}", "{{a}}"]'))
+    refused(project, "run", code=5, says="bad-command", message=words)
 
 
 def test_all_mistakes_at_once(project: Project):
@@ -241,6 +259,11 @@ USAGE = {
         ["run", "--wrokers", "2"],
         "bad-command-line",
         "no such option: --wrokers. Did you mean --workers?",
+    ),
+    "option of another command": (
+        ["infer", "--rounds", "4"],
+        "bad-command-line",
+        "no such option: --rounds fix: thrifty infer --help; thrifty run has this option",
     ),
     "unknown method": (["infer", "--method", "npr"], "bad-command-line", "'npr' is not one of 'npe'"),
     "not a number": (["replay", "seven"], "bad-command-line", "expected a valid integer"),

@@ -113,7 +113,7 @@ def test_plan_says_what_is_known(project: Project):
     assert typed.code == 0 and "rounds = 2, method = nle, n = 120" in typed.out
     assert "20 runs" in typed.err and "a part of round 0" in typed.err and "120 runs in all" in typed.err
     assert "chosen" not in typed.out and "next: thrifty run runs/one" in typed.err
-    assert th.Campaign.open("runs/one").status().planned == 20
+    assert th.Campaign.open("runs/one").status().done <= 2
 
 
 @pytest.mark.slow
@@ -194,9 +194,48 @@ def test_mistakes_on_the_command_line(project: Project, words: list[str], messag
     assert typed.code == 2 and message in typed.err and not Path("runs").exists()
 
 
-def test_an_observation_of_the_wrong_length_costs_a_pilot_only(project: Project):
+def test_an_observation_of_the_wrong_length_costs_the_first_run_only(project: Project):
     project.write("thrifty.toml", ROUNDS)
     project.write("observed.csv", "1.0, 0.2, 3.0\n")
     typed = project.type("run")
     assert typed.code == 2 and "observed data has 3 values, simulations have 2" in typed.err
-    assert th.Campaign.open("runs/one").status().planned == 20
+    assert th.Campaign.open("runs/one").status().done <= 2
+
+
+FAILING = MODEL.replace(
+    "    x = theta", "    if theta[0] > 2.4:\n        raise ValueError('no convergence')\n    x = theta"
+)
+assert FAILING != MODEL
+
+
+@pytest.mark.parametrize("method", ["npe", "nle"])
+def test_max_failed_is_an_option_of_rounds(method: str, project: Project):
+    """A fifth of the prior fails: refused with an option that exists, and accepted with it."""
+    write_project(project.home, model=FAILING)
+    refused = project.type("run", "--method", method)
+    assert refused.code == 4 and "error[too-many-failures]" in refused.err and "--max-failed 0.2" in refused.err
+    accepted = project.type("run", "--method", method, "--max-failed", "0.5")
+    assert "2 done: all runs are used" in accepted.err, accepted.err
+    (result,) = read_results(project.home / "runs/one")
+    posterior = th.load_posterior(result.posterior_path)
+    assert (getattr(posterior, "valid", None) is not None) == (method == "nle"), "P(valid | theta) is learned"
+    assert "th." not in re.sub(r"\w+\.py", "", accepted.err)
+
+
+@pytest.mark.parametrize("engine", ["inline", "processes"])
+@pytest.mark.parametrize("command", ["run", "plan"])
+def test_another_shape_is_refused_before_the_pilot_is_paid_for(command: str, engine: str, project: Project):
+    slow = MODEL.replace("x = theta", "import time; time.sleep(0.05)\n    x = theta")
+    toml = ROUNDS.replace("pilot = 20", "pilot = 60").replace('engine = "inline"', f'engine = "{engine}"')
+    write_project(project.home, toml, slow)
+    (project.home / "observed.csv").write_text("1.0, 0.2, 0.3\n")
+    typed = project.type(command)
+    assert typed.code == 2 and "observed data has 3 values, simulations have 2" in typed.err
+    assert th.Campaign.open(project.home / "runs/one").status().done < 30, "what was run is kept"
+    (project.home / "observed.csv").write_text("1.0, 0.2\n")
+    assert project.type("plan").code == 0, "and continued"
+
+
+def test_max_failed_of_a_plain_run_is_refused(project: Project):
+    typed = project.type("run", "--max-failed", "0.5")
+    assert typed.code == 2 and "--max-failed without --rounds" in typed.err

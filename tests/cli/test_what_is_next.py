@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
@@ -10,11 +13,13 @@ import numpy as np
 import pytest
 
 import thrifty as th
+from thrifty.cli.advice import translate_advice
+from thrifty.cli.commands.check import Findings
 from thrifty.cli.commands.init import example_files
 from thrifty.cli.failed_runs import describe_failures
-from thrifty.cli.finish_study import translate_advice
+from thrifty.report.drop_python import drop_python
 
-from .conftest import Project
+from .conftest import Project, Typed
 
 PROGRAM = '#!/bin/sh\necho "[$1, $2]"\n'
 
@@ -87,13 +92,84 @@ def test_notes_name_no_argument_of_python(line, shown):
     assert translate_advice(line) == shown
 
 
-def test_every_note_of_a_diagnosis_can_be_shown():
-    """No advice of the diagnosis is left that names an argument, whatever is written there later."""
-    source = "".join(path.read_text() for path in Path(th.diagnostics.__file__).parent.glob("*.py"))
-    notes = [line.strip() for line in source.splitlines() if "pass " in line and '="' in line and "notes" in line]
-    assert notes
-    for line in notes:
-        assert "pass " not in translate_advice(line.split('"')[1]), line
+PYTHON = re.compile(r"\bth\.[A-Za-z]\w*|\b[a-z_]+=(?=\s|$|\)|\.\.\.)|\b[a-z_]+\((?:\.\.\.|\w+=)")
+PYTHON_ONLY = ("[other-cost] cost= is", "does not tell how many workers", "live= and refresh=", "sbi's score estimator")
+
+
+def read_text(node: ast.AST) -> str:
+    """Return the text of a literal, with a number where a value is filled in; empty for anything else."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "9" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def list_notes(tree: ast.Module) -> list[str]:
+    """Return every text of a module that is neither a docstring nor a part of an error."""
+    left_out = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.Raise) for inner in ast.walk(node)}
+    owners = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Module)]
+    left_out |= {id(node.body[0].value) for node in owners if isinstance(node.body[0], ast.Expr)}
+    return [read_text(node) for node in ast.walk(tree) if id(node) not in left_out]
+
+
+def list_warnings(tree: ast.Module) -> list[str]:
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [read_text(call.args[0]) for call in calls if call.func.id == "warn" and call.args]
+
+
+def test_every_note_and_warning_can_be_shown():
+    """Nothing of Python is left in notes of the diagnosis and in warnings, whatever is written there later."""
+    home = Path(th.diagnostics.__file__).parents[1]
+    texts = [text for path in (home / "diagnostics").glob("*.py") for text in list_notes(ast.parse(path.read_text()))]
+    texts += [text for path in home.rglob("*.py") for text in list_warnings(ast.parse(path.read_text()))]
+    named = [text for text in texts if " " in text and PYTHON.search(text)]
+    assert len(named) > 10, "the search finds what is translated"
+    shown = [translate_advice(text) for text in named if not any(words in text for words in PYTHON_ONLY)]
+    assert not [text for text in shown if PYTHON.search(text)]
+    notes = [text for path in (home / "diagnostics").glob("*.py") for text in list_notes(ast.parse(path.read_text()))]
+    page = [drop_python(text) for text in notes if " " in text]
+    assert not [text for text in page if PYTHON.search(text)], "nor on the page"
+
+
+def test_check_advises_wall_time_for_a_program_that_waits(project: Project):
+    (project.home / "sleepy.sh").write_text("#!/bin/sh\nsleep 0.1\necho $1 $2\n")
+    (project.home / "sleepy.sh").chmod(0o755)
+    command = ('python = "model.py:simulate"', 'command = ["./sleepy.sh", "{a}", "{b}"]\noutput = "csv"')
+    project.toml(command, ('measure = "reported"\nunit = "steps"', 'measure = "cpu"'))
+    advice = r"a run takes 0\.\d+ s and uses .* of CPU time: it waits; measure = \"wall\" under"
+    assert re.search(advice, project.type("check").out)
+    project.toml(command, ('measure = "reported"\nunit = "steps"', 'measure = "wall"'))
+    assert "it waits" not in project.type("check").out
+
+
+@pytest.mark.parametrize(
+    ("wall", "waits"),
+    [((0.5, 0.6, 0.4), True), ((0.5, 0.6, 0.2), False), ((0.11, 0.12, 0.1), False)],
+    ids=["sleeps", "one run did not", "works"],
+)
+def test_only_runs_that_all_wait_are_said_to_wait(wall: tuple[float, ...], waits: bool):
+    """On a busy machine single runs take several times their CPU time, here 0.1 s."""
+    cpu = (0.1, 0.1, 0.1)
+    shown = {"outputs": (1,), "names": (), "deterministic": True, "wall": wall, "cpu": cpu, "reported": cpu}
+    shown |= {"noise": 1.0, "threads": 1.0, "memory": 0, "same_output": False, "costs": {"wall": wall, "cpu": cpu}}
+    assert Findings(**shown)._waits() == waits
+    short = {"wall": (0.01, 0.01), "cpu": (0.001, 0.001)}
+    assert not Findings(**shown | {"costs": short})._waits(), "to start a process takes that long"
+
+
+def test_a_misspelt_script_is_named_before_it_fails(project: Project):
+    (project.home / "walk.py").write_text("print(1.0)\n")
+    project.toml(('python = "model.py:simulate"', f'command = ["{sys.executable}", "wlak.py", "{{a}}", "out.csv"]'))
+    typed = project.type("check")
+    assert "the command names wlak.py, and there is no such file. Did you mean 'walk.py'?" in typed.err
+    assert "out.csv" not in typed.err.split("Did you mean")[0], "a file that it writes is not looked for"
+    assert "did you mean ./walk.sh?" in _init_beside(project, "walk.sh", "./wlak.sh {a}").err
+
+
+def _init_beside(project: Project, program: str, command: str) -> Typed:
+    (project.home / program).write_text("#!/bin/sh\n")
+    (project.home / program).chmod(0o755)
+    (project.home / "thrifty.toml").unlink()
+    return project.type("init", "--command", command)
 
 
 def varying(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -23,7 +23,9 @@ def test_it_reads_and_changes_nothing(stages, stage):
     text = LivePage(stages[stage]).render("running")
     assert contents(stages[stage]) == before
     now = th.Campaign.open(stages[stage]).status()
-    assert f"{now.done:,} of {now.planned:,} runs ({now.pilots} pilots)" in words(text)
+    pilots = f" ({now.pilots} pilots)" if now.pilots else ""
+    assert f"{now.done:,} of {now.planned:,} runs{pilots}" in words(text)
+    assert " (0 pilots)" not in words(text)
     assert ("drawn when the pilot has finished" in text) == (stage == "empty")
     assert ("effective runs" in text) == (now.saved is not None)
 

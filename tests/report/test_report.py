@@ -103,7 +103,7 @@ def test_the_waterfall_adds_up(stages):
     from thrifty.report.plan_sections import waterfall_section
 
     facts = gather(stages["complete"])
-    section = waterfall_section(facts, 0.0)
+    section = waterfall_section(facts, ())
     bars = [patch.get_height() for patch in section.drawings[0].figure.axes[0].patches]
     assert sum(bars[:-1]) == pytest.approx(bars[-1])
     scale = 1000 if "1000" in section.drawings[0].figure.axes[0].get_ylabel() else 1

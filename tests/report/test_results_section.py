@@ -10,11 +10,18 @@ import pytest
 from report_page import Page
 from report_scenario import keep_result
 
+import thrifty as th
+from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.report import write
 from thrifty.report.gather import gather
-from thrifty.report.results import read_results, save_result
+from thrifty.report.inference_sections import posterior_section
+from thrifty.report.inference_time import describe_time, sum_inference
+from thrifty.report.plan_sections import waterfall_section
+from thrifty.report.results import Result, read_results, save_result
 from thrifty.report.results_section import MAX_COMPARED, results_section
 from thrifty.weights import quantile
+
+TRAINING = ((15.0, True), (25.0, True), (99.0, False))  # seconds, and whether the round was judged
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +43,49 @@ def test_every_result_has_a_row_with_its_time(folder):
     assert list(rows) == ["abc", "elsewhere", "shifted"], "the newest last"
     assert rows["shifted"][2:4] == ["not checked", "1.25 min"] and rows["abc"][3] == "0.5 s"
     assert section.tables[0].mark == 2
+
+
+def test_the_waterfall_counts_the_times_of_the_table(folder):
+    """The newest result took 0.4 ms and another one 75 s: the figure has what the table has, together."""
+    facts, results = gather(folder), read_results(folder)
+    quick = replace(results[0], name="quick", seconds=0.0004, created="2031-01-01")
+    results = (*results, quick)
+    facts = replace(facts, status=replace(facts.status, unit="s"))
+    table = {row[0]: row[3] for row in results_section(facts, results).tables[0].rows}
+    assert table["shifted"] == "1.25 min" and table["quick"] == "less than 0.1 s"
+    steps = dict(waterfall_section(facts, results).tables[0].rows)
+    assert steps["inference, 4 results"] == "1.27 min", "0.5 s, 0.5 s and 75 s"
+    assert not any("inference" in step for step in dict(waterfall_section(facts, (quick,)).tables[0].rows))
+
+
+def test_the_time_of_rounds_is_their_training_and_counts_once(stages):
+    """A call that continued finished rounds took no time; two observations share one training."""
+    facts, result = gather(stages["inferred"]), read_results(stages["inferred"])[0]
+    rounds = tuple(KeptRound((0,), 10, "prior", 0.1, 0.1, seconds, judged) for seconds, judged in TRAINING)
+    facts = replace(facts, status=replace(facts.status, rounds=rounds))
+    results = tuple(replace(result, name=name, method="nle-rounds", seconds=0.01) for name in ("one", "two"))
+    assert describe_time(facts, results[0]) == "40 s" and sum_inference(facts, results) == 40.0
+    smc = replace(result, method="smcabc", seconds=90.0)
+    assert describe_time(facts, smc) == "1.5 min with runs" and sum_inference(facts, (smc,)) == 0.0
+
+
+def test_whole_numbers_and_categories_are_not_interpolated(tmp_path):
+    prior = th.Independent({"k": th.Integers(0, 9), "kind": th.Categorical([0.5, 0.5], ["gamma", "normal"])})
+    c = th.Campaign(tmp_path / "c", _count, prior, seed=1, cost="reported")
+    c.pilot(20, engine=th.Inline(), progress="quiet")
+    draws = np.array([[2.0, 0.0], [3.0, 1.0], [3.0, 1.0], [4.0, 1.0]])
+    about = {"method": "abc", "posterior_path": None, "x_o": np.zeros(1), "log_weights": None, "names": prior.names}
+    results = tuple(Result(name=name, samples=draws, **about) for name in ("a", "b"))
+    facts = gather(c.folder)
+    quantiles, categories = posterior_section(facts, results, None).tables
+    assert quantiles.rows == [["k", "2", "2", "3", "3", "4"]], "interpolated, 25 % is 2.5"
+    assert categories.rows == [["kind", "gamma 25.0%, normal 75.0%"]]
+    rows = results_section(facts, results).tables[1].rows
+    assert rows == [["k", *["3 (2 to 4)"] * 2], ["kind", *["gamma 25.0%, normal 75.0%"] * 2]]
+
+
+def _count(theta, rng):
+    return th.Output(np.array([theta[0] + theta[1] + rng.normal()]), cost=1.0)
 
 
 def test_quantiles_stand_side_by_side_with_their_weights(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
@@ -20,12 +22,13 @@ FIRST_RUNS = 20  # of 400: the first bundle, and the run that is repeated to see
 class Counted:
     """A simulator that counts its runs outside of what a folder records of it."""
 
-    def __init__(self, path, output):
-        self.path, self.output = str(path), output
+    def __init__(self, path, output, seconds=0.0):
+        self.path, self.output, self.seconds = str(path), output, seconds
 
     def __call__(self, theta, rng):
         with open(self.path, "a") as file:
             file.write(".")
+        time.sleep(self.seconds)
         x = theta + 0.1 * rng.normal(size=2)
         return {"plain": x, "named": {"p": x[0], "q": x[1]}, "scalar": x[0], "matrix": np.outer(x, x)}[self.output]
 
@@ -66,6 +69,52 @@ def test_another_shape_or_other_names_are_refused_after_the_first_runs(method, p
     assert 1 <= simulator.runs <= FIRST_RUNS
     if place == "folder":
         assert target.status().done >= simulator.runs - 2, "what was run is kept"
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("place", ["memory", "folder"])
+def test_with_workers_it_is_refused_after_the_first_runs_too(method, place, tmp_path):
+    """A run takes a twentieth of a second, so that a bundle holds few: 400 of them would take ten seconds."""
+    simulator = Counted(tmp_path / "runs", "plain", seconds=0.05)
+    target = simulator if place == "memory" else th.Campaign(tmp_path / "c", simulator, PRIOR, seed=1)
+    with pytest.raises(DataError, match="bad-observation"):
+        METHODS[method].run(target, [0.5, 0.5, 0.5], n=400, workers=2)
+    assert 1 <= simulator.runs <= 2 * FIRST_RUNS
+
+
+class Vectorised:
+    """A model with `simulate_many`; the first `failing` rows fail. It counts its rows."""
+
+    unit, names = "reported", ("a", "b")
+
+    def __init__(self, failing=0):
+        self.failing, self.rows = failing, 0
+
+    def simulate_many(self, draws, seed, *, start=0, workers=1):
+        self.rows += len(draws)
+        index = start + np.arange(len(draws))
+        noise = np.array([np.random.default_rng([seed, i]).normal(size=2) for i in index])
+        bad = index < self.failing
+        x = np.where(bad[:, None], np.nan, draws.theta + 0.1 * noise)
+        return th.Simulations(theta=draws.theta, x=x, cost=np.ones(len(x)), status=np.where(bad, "invalid", "ok"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("failing", [0, 2])
+def test_a_vectorised_model_is_refused_after_its_first_valid_row(method, failing):
+    model = Vectorised(failing)
+    with pytest.raises(DataError, match="bad-observation"):
+        METHODS[method].run(model, [0.5, 0.5, 0.5], n=400)
+    assert model.rows == failing + 1
+
+
+def test_the_check_changes_no_run_of_a_vectorised_model():
+    """Two calls give what one would: the noise of row i is that of (seed, start + i)."""
+    method = th.SMCABC(PRIOR, particles=20, size=40)
+    study = method.run(Vectorised(), [0.5, 0.4], n=40)
+    assert len(study.simulations) == 40
+    whole = Vectorised().simulate_many(th.Draws(study.simulations.theta), seed=0)
+    assert np.array_equal(study.simulations.x, whole.x)
 
 
 @pytest.mark.parametrize(

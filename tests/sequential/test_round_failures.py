@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -65,7 +66,23 @@ def test_failures_near_the_observation_are_said(make, seed):
         study = method.run(Failing(2.985, 3.01), [3.0], n=900, seed=seed)
     assert study.simulations.failed_mass < 0.01, "the rule of prior mass does not see it"
     last = study.simulations[len(study.simulations) - study.generations[-1].n :]
-    assert f"{last.failed.sum()} of {len(last)} runs" in study.notes[-1] and 'failures="model"' in study.notes[-1]
+    assert f"{last.failed.sum()} of {len(last)} runs" in study.notes[-1]
+    words = 'no factor for them.*failures="model"' if make is th.NLE else "that of runs that finish.*missing in it"
+    assert re.search(words, study.notes[-1])
+
+
+def test_the_factor_is_learned_inside_a_narrow_posterior(seed):
+    """All runs fail in the lower half of the posterior N(3, 0.05): P(valid | theta) leaves the other half.
+
+    The region takes 1 % of the prior. On the scale of the prior alone, half of the draws stayed in it for one seed of
+    three.
+    """
+    model, method = Failing(2.9, 3.0), th.NLE(PRIOR, network=QUICK, failures="model")
+    study = th.Rounds(method, rounds=2, tolerance=0).run(model, [3.0], n=600, seed=seed)
+    inside = (study.samples[:, 0] > 2.9) & (study.samples[:, 0] < 3.0)
+    assert inside.mean() < 0.1
+    alone = replace(study.posterior, valid=None).sample(2_000, [3.0], seed=0)[:, 0]
+    assert np.mean((alone > 2.9) & (alone < 3.0)) > 0.15, "the mutant: without the factor"
 
 
 def test_far_failures_and_modelled_ones_are_not_warned_of(seed):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.cli.config_errors import Problems, format_value
+from thrifty.display import count_things
 from thrifty.study.method_names import METHODS
 from thrifty.types import Prior
 
@@ -209,7 +210,7 @@ def read_plan(values: dict[str, Any], problems: Problems, *, dim: int) -> PlanSe
         what, fix = "neither n nor budget says how much to run", 'n = 5000, or budget = "2 cpu-h"'
         problems.add(what, at="plan", code="conflicting-settings", fix=fix)
     if 5 <= values.get("pilot", 60) < 4 * dim:
-        what = f"pilot = {values['pilot']} runs for {dim} parameters; need at least {4 * dim}"
+        what = f"pilot = {values['pilot']} runs for {count_things(dim, 'parameter')}; need at least {4 * dim}"
         problems.add(what, at="plan.pilot", code="too-few-pilots", fix=f"pilot = {10 * dim}")
     penalty = _read_penalty(values.pop("penalty", "auto"), problems)
     mixture = _read_mixture(values.pop("mixture", False), problems)

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from thrifty.display import count_things
 
 MAX_CAUSES = 3  # that are listed
 _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+def accept_failures(method: Any, max_failed: float) -> Any:
+    """Return the method as it treats failures of which more than usual are allowed.
+
+    NPE and ABC take the runs that finished. NLE and NRE would refuse them: they multiply by P(valid | theta) instead.
+    """
+    from thrifty.inference.checks import MAX_FAILED_MASS
+
+    has_choice = getattr(method, "failures", None) == "refuse"
+    return replace(method, failures="model") if has_choice and max_failed > MAX_FAILED_MASS else method
 
 
 def describe_failures(campaign: Any) -> tuple[str, int | None]:

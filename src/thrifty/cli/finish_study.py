@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import time
 from typing import Any
 
+from thrifty.cli.advice import translate_advice
 from thrifty.cli.output import Screen
 from thrifty.errors import ThriftyError
 
@@ -81,19 +81,6 @@ def _show(screen: Any, study: Any, *, checked: bool) -> None:
     screen.data(f"verdict   {study.diagnosis.verdict}")
     for line in str(study.diagnosis).splitlines()[1:]:
         screen.say(translate_advice(line))
-
-
-def translate_advice(line: str) -> str:
-    """Replace an argument of Python in a line of the diagnosis by what the command line has, or leave it out.
-
-    Example:
-        >>> translate_advice("  note: cost model not checked: pass cost=")
-        '  note: cost model not checked'
-        >>> translate_advice("  note: measured on runs that it knows: th.diagnose(study, held_out=...)")
-        '  note: measured on runs that it knows'
-    """
-    line = line.replace("run its draws and pass them as fresh=", "a larger n under [plan] in thrifty.toml adds runs")
-    return re.sub(r"[:;,]? (pass \w+=|th\.diagnose\().*$", "", line)
 
 
 def _as_dict(study: Any, result: Any, *, exit_code: int) -> dict[str, Any]:

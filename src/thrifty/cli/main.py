@@ -138,8 +138,10 @@ def _show_warnings_once() -> Callable[..., None]:
     def show(message: Any, category: Any, *where: Any) -> None:
         if issubclass(category, ThriftyWarning):
             if str(message) not in seen:
+                from thrifty.cli.advice import translate_advice
+
                 seen.add(str(message))
-                print(f"warning: {message}", file=sys.stderr, flush=True)
+                print(f"warning: {translate_advice(str(message))}", file=sys.stderr, flush=True)
         elif os.environ.get("THRIFTY_DEBUG"):
             print(warnings.formatwarning(message, category, *where[:2]), file=sys.stderr)
 

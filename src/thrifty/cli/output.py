@@ -158,8 +158,20 @@ def _print_error(error: ThriftyError) -> None:
 def _as_usage_error(error: BaseException) -> ConfigError:
     """Convert a wrong command, option or value, as the option parser names it."""
     what = _add_suggestion(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
-    command = getattr(getattr(error, "ctx", None), "command_path", None) or "thrifty"
-    return ConfigError(what[:1].lower() + what[1:], code="bad-command-line", fix=f"{command} --help")
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", None) or "thrifty"
+    owners = _find_owners(context, getattr(error, "option_name", ""))
+    fix = f"{command} --help" + "".join(f"; {owner} has this option" for owner in owners[:1])
+    return ConfigError(what[:1].lower() + what[1:], code="bad-command-line", fix=fix)
+
+
+def _find_owners(context: Any, option: str) -> list[str]:
+    """Return the commands that have an option which another command was given."""
+    group = getattr(context.find_root() if context else None, "command", None)
+    commands = getattr(group, "commands", {})
+    return [
+        f"thrifty {name}" for name, command in commands.items() if any(option in param.opts for param in command.params)
+    ]
 
 
 def _add_suggestion(what: str) -> str:

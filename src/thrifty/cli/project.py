@@ -21,6 +21,7 @@ from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
+    from thrifty.runner.first_output import OutputCheck
     from thrifty.types import Array
 
 STORE, COPY = "store.sqlite", "frozen.json"  # the copy alone means that the store was lost; opening it says so
@@ -123,11 +124,15 @@ class Session:
     run: RunSettings
     screen: Screen
     made: Path | None  # the outermost folder that this call made; None for a campaign that existed
+    check: OutputCheck | None = None  # of the first output of the pilot, before more is run
 
     def run_arguments(self) -> dict[str, Any]:
         """Return the arguments that `Campaign.pilot` and `Campaign.run` share."""
+        from thrifty.runner.first_output import FirstOutputCheck
+
+        engine = make_engine(self.run)
         return {
-            "engine": make_engine(self.run),
+            "engine": engine if self.check is None else FirstOutputCheck(engine, self.check),
             "time_limit": self.run.time_limit,
             "on_timeout": self.run.on_timeout,
             "progress": self.screen.progress,
@@ -135,9 +140,18 @@ class Session:
 
 
 def start_session(
-    folder: Path | None, config: Path | None, screen: Screen, *, workers: int | None, accept_changed: bool
+    folder: Path | None,
+    config: Path | None,
+    screen: Screen,
+    *,
+    workers: int | None,
+    accept_changed: bool,
+    check: OutputCheck | None = None,
 ) -> Session:
-    """Load the simulator, open the campaign or make it with a copy of its configuration, and run the missing pilot."""
+    """Load the simulator, open the campaign or make it with a copy of its configuration, and run the missing pilot.
+
+    `check` sees the first output of the pilot before more is run.
+    """
     from thrifty.campaign.campaign import Campaign
 
     if workers is not None and workers < 1:
@@ -165,7 +179,7 @@ def start_session(
         depends_on=list_files(settings),
     )
     _keep_copy(place / NAME, settings.text)
-    session = Session(settings, campaign, run, screen, made)
+    session = Session(settings, campaign, run, screen, made, check)
     _run_pilot(session)
     return session
 
@@ -230,7 +244,7 @@ def check_has_runs(campaign: Campaign, *, allow_incomplete: bool, why: str = "")
     """Reject a campaign that has only pilots, which only measure what a run costs."""
     now = campaign.status()
     if now.planned <= now.pilots and not allow_incomplete:
-        what = f"{relative_path(campaign.folder)} has {now.done:,} pilots and no campaign runs"
+        what = f"{relative_path(campaign.folder)} has {count_things(now.done, 'pilot')} and no campaign runs"
         error = CampaignError(what, code="no-runs-yet", why=why)
         error.exit_code = 2
         raise error

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from thrifty.cli.config_errors import ManyErrors
 from thrifty.cli.config_tables import METHODS, ROUND_METHODS, Settings
+from thrifty.cli.failed_runs import accept_failures
 from thrifty.cli.finish_study import keep_study
 from thrifty.cli.project import Session, make_engine, order_observed, read_observed, relative_path
 from thrifty.cli.round_settings import find_conflicts
+from thrifty.display import count_things
 from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
+from thrifty.inference.checks import MAX_FAILED_MASS
 
 if TYPE_CHECKING:
     from thrifty.cli.output import Screen
@@ -36,12 +39,22 @@ class RoundRequest:
         method: One of `ROUND_METHODS`.
         observed: File of the observation.
         x_o: What it holds.
+        max_failed: Share of prior mass that may fail.
     """
 
     rounds: int
     method: str
     observed: Path
     x_o: Any
+    max_failed: float = MAX_FAILED_MASS
+
+    def check(self, event: tuple[int, ...], names: tuple[str, ...]) -> None:
+        """Reject an observation that does not fit the outputs of the simulator.
+
+        Raises:
+            DataError: bad-observation.
+        """
+        order_observed(self.x_o, event, names)
 
 
 def read_request(
@@ -51,6 +64,7 @@ def read_request(
     observed: Path | None = None,
     method: str | None = None,
     deadline: str = "",
+    max_failed: float | None = None,
 ) -> RoundRequest | None:
     """Read the rounds that file and options ask for, options first; None where neither does.
 
@@ -59,7 +73,8 @@ def read_request(
     """
     asked = rounds if rounds is not None else settings.infer.rounds
     if asked is None:
-        given = [name for name, value in (("--observed", observed), ("--method", method)) if value is not None]
+        options = {"--observed": observed, "--method": method, "--max-failed": max_failed}
+        given = [name for name, value in options.items() if value is not None]
         if given:
             what = f"{' and '.join(given)} without --rounds"
             fix = "thrifty run --rounds 4 --observed observed.csv; or thrifty run, then thrifty infer"
@@ -77,7 +92,8 @@ def read_request(
         problems.append(ConfigError(what, code="conflicting-settings", fix=fix))
     if problems or path is None:
         raise problems[0] if len(problems) == 1 else ManyErrors(problems)
-    return RoundRequest(asked, chosen, path, read_observed(path))
+    allowed = MAX_FAILED_MASS if max_failed is None else max_failed
+    return RoundRequest(asked, chosen, path, read_observed(path), allowed)
 
 
 def _written_method(settings: Settings) -> str:
@@ -92,21 +108,23 @@ def show_plan(session: Session, request: RoundRequest) -> dict[str, Any]:
     each = status.spent / max(status.done, 1)
     screen, unit = session.screen, status.unit
     label, what = ("pilot", "; a part of round 0") if status.done == status.pilots else ("so far", "")
-    spent = f"{status.done:,} runs, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
-    screen.step(label, spent + what)
-    limits = [f"{plan.n:,} runs in all, pilot included"] if plan.n is not None else []
-    limits += [f"a budget of {plan.budget}"] if plan.budget else []
-    screen.step(
-        "rounds", f"at most {request.rounds} of {request.method} at {request.observed.name}, with {_join(limits)}"
+    spent = (
+        f"{count_things(status.done, 'run')}, {format_amount(status.spent, unit)}, {format_amount(each, unit)} a run"
     )
+    screen.step(label, spent + what)
+    screen.step("rounds", _describe_request(session, request))
     screen.step("round 0", "from the prior: nothing is known of the posterior yet")
     screen.step("later", "each draws where the posterior of the round before lies: what its runs cost is known then")
     found = {"rounds": request.rounds, "method": request.method, "n": plan.n, "budget": plan.budget or None}
     return {**found, "pilots": status.pilots, "spent": status.spent, "cost_per_run": each, "unit": unit}
 
 
-def _join(limits: list[str]) -> str:
-    return " or ".join(limits) + (", whichever comes first" if len(limits) > 1 else "")
+def _describe_request(session: Session, request: RoundRequest) -> str:
+    plan = session.settings.plan
+    limits = [f"{count_things(plan.n, 'run')} in all, pilot included"] if plan.n is not None else []
+    limits += [f"a budget of {plan.budget}"] if plan.budget else []
+    first = ", whichever comes first" if len(limits) > 1 else ""
+    return f"at most {request.rounds} of {request.method} at {request.observed.name}, with {' or '.join(limits)}{first}"
 
 
 def run_rounds(session: Session, request: RoundRequest) -> int:
@@ -124,6 +142,7 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
         text = describe_round(one.n, one.volume, one.moved, format_amount(one.cost, unit))
         screen.step(f"round {next(ended)}", text)
 
+    screen.step("rounds", _describe_request(session, request))
     study = _make_method(session, request).run(
         campaign,
         x_o,
@@ -133,7 +152,9 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
         engine=make_engine(session.run),
         on_round=show,
     )
-    screen.step("rounds", f"{len(study.generations)} done: {STOPPED.get(study.stopped, study.stopped)}")
+    early = len(study.generations) == 1 < request.rounds and study.stopped != "settled"
+    more = ", by runs from the prior: a larger n or budget under [plan] adds rounds" if early else ""
+    screen.step("rounds", f"{len(study.generations)} done: {STOPPED.get(study.stopped, study.stopped)}{more}")
     status = campaign.status()
     screen.data(str(status))
     screen.result({**status.as_dict(), "stopped": study.stopped, "exit": 0})
@@ -148,7 +169,8 @@ def run_rounds(session: Session, request: RoundRequest) -> int:
 def _make_method(session: Session, request: RoundRequest) -> Any:
     import thrifty as th
 
-    made = th.Rounds(getattr(th, METHODS[request.method])(session.campaign.prior), rounds=request.rounds)
+    method = accept_failures(getattr(th, METHODS[request.method])(session.campaign.prior), request.max_failed)
+    made = th.Rounds(method, rounds=request.rounds, max_failed=request.max_failed)
     penalty = session.settings.plan.penalty
     return made if penalty is None else replace(made, penalty=penalty)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from thrifty.cli.config_errors import did_you_mean
 from thrifty.cli.config_tables import Settings, SimulatorSettings
-from thrifty.errors import SimulatorError
+from thrifty.errors import SimulatorError, warn
 
 
 def load_simulator(settings: Settings) -> Callable[..., Any]:
@@ -35,9 +35,11 @@ def load_simulator(settings: Settings) -> Callable[..., Any]:
 
 
 def _make_command(chosen: SimulatorSettings, home: Path) -> Callable[..., Any]:
-    from thrifty.runner.command import Command
+    from thrifty.runner.command import Command, find_near_files
 
     with chdir(home):  # paths are relative to the folder of the configuration
+        for argument, file in find_near_files(chosen.command[1:]):
+            warn(f"the command names {argument}, and there is no such file. Did you mean {file!r}?")
         return Command(
             list(chosen.command),
             output=chosen.output,  # type: ignore[arg-type] - one of three, checked on reading

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from thrifty.durations import format_amount
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -50,16 +48,6 @@ def as_labels(names: Sequence[object]) -> tuple[str, ...]:
         seen[text] = seen.get(text, 0) + 1
         found.append(text if seen[text] == 1 else f"{text} ({seen[text]})")
     return tuple(found)
-
-
-def format_duration(seconds: float) -> str:
-    """Write how long an inference took; ABC only keeps the runs, and works when it is asked.
-
-    Example:
-        >>> format_duration(75.0), format_duration(0.0004), format_duration(0.0)
-        ('1.25 min', 'less than 0.1 s', 'unknown')
-    """
-    return "unknown" if seconds <= 0 else "less than 0.1 s" if seconds < 0.1 else format_amount(seconds, "s")
 
 
 @dataclass(frozen=True)

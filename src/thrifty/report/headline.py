@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
+from thrifty.display import count_things
 from thrifty.durations import format_amount
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
+from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
 from thrifty.report.results import Result
 
@@ -69,8 +71,8 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     found: list[tuple[Trust, str]] = []
     status = facts.status
     if status.pending:
-        words = "planned runs are missing: the answer rests on those that have finished."
-        found.append(("with care", f"{status.pending:,} {words}"))
+        words = "missing: the answer rests on those that have finished."
+        found.append(("with care", f"{count_things(status.pending, 'planned run')} {_be(status.pending)} {words}"))
     if not status.deterministic:
         found.append(("with care", "Two runs with one seed differ: the simulator ignores its seed."))
     places = {name: place for place, name in enumerate(_SUPPORT)}
@@ -79,7 +81,7 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
         level = row.get("verdict")
         trust: Trust = level if level in VERDICTS else "do not trust"  # an unreadable verdict gives no trust
         name = _NAMES.get(str(row.get("name")), clean(row.get("question", row.get("name", "check")), 60))
-        found.append((trust, f"{name.rstrip('?')}: {clean(row.get('reason', 'no reason given'), 300)}."))
+        found.append((trust, f"{name.rstrip('?')}: {drop_python(clean(row.get('reason', 'no reason given'), 300))}."))
     if not ordered:
         found.append(("with care", "No check of the posterior was made: diagnose it before using it."))
     if facts.simulations is not None and not any(check.get("name") == "weights" for check in ordered):
@@ -88,15 +90,27 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     return found
 
 
+def _be(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def _describe_stage(facts: Facts) -> tuple[str, str, str]:
     """Describe the state of the campaign before any result."""
     status = facts.status
     if not status.done:
-        return "No run has finished.", f"{status.planned:,} runs are planned.", NO_POSTERIOR
+        return (
+            "No run has finished.",
+            f"{count_things(status.planned, 'run')} {_be(status.planned)} planned.",
+            NO_POSTERIOR,
+        )
     done = f"{status.done:,} of {status.planned:,} planned runs are done."
     if facts.part is None:
         return done, "Only the pilot has run: there is no plan.", NO_POSTERIOR
-    state = "All planned runs are done." if not status.pending else f"{status.pending:,} runs are missing."
+    state = (
+        "All planned runs are done."
+        if not status.pending
+        else f"{count_things(status.pending, 'run')} {_be(status.pending)} missing."
+    )
     advice = " (above 1 %: repair the simulator)" if status.failed_mass > 0.01 else ""
     return f"{NO_POSTERIOR} {state}", done, f"Failed prior mass {status.failed_mass:.2%}{advice}."
 
@@ -118,8 +132,9 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
         if status.pilots
         else ""
     )
+    pilots = f", {count_things(status.pilots, 'pilot')}" if status.pilots else ""
     figures = [
-        KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned, {status.pilots:,} pilots"),
+        KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned{pilots}"),
         KeyFigure("spent", format_amount(status.spent, unit), left),
     ]
     if saved is not None and facts.part is not None:
@@ -140,7 +155,11 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
         of = "of the runs, over the whole prior" if facts.sequential else "of the runs"
         figures.append(KeyFigure("effective runs", f"{saved.effective:,.0f}", f"{status.ess_fraction:.0%} {of}"))
     if status.done:
-        mass = "the posterior is conditional on finishing" if status.failed_mass > 0.01 else f"{status.failed:,} runs"
+        mass = (
+            "the posterior is conditional on finishing"
+            if status.failed_mass > 0.01
+            else count_things(status.failed, "run")
+        )
         figures.append(KeyFigure("failed prior mass", f"{status.failed_mass:.2%}", mass))
     figures.append(_summarise_calibration(results))
     return tuple(figures)

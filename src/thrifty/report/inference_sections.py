@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,15 +17,19 @@ from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
-from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean, format_duration
+from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean
+from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
+from thrifty.report.inference_time import describe_time
+from thrifty.report.quantile_texts import find_levels, format_categories, format_quantiles
 from thrifty.report.results import Result
 from thrifty.tables.simulations import Simulations
-from thrifty.weights import normalise, quantile
+from thrifty.weights import normalise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 PAIRS, DRAWS = 300, 100  # as in th.diagnose
 MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
@@ -57,11 +60,10 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
     weights = last.log_weights
     size = "" if weights is None else f" ({1 / np.sum(normalise(weights) ** 2):,.0f} effective)"
     rests = describe_accepted(posterior, last.x_o)
-    made = "made, runs included," if facts.sequential else "fitted"
     lead = [
         f"{clean(last.method, 40)}, {len(last.samples):,} draws{size} at the observation"
-        f" {_format_values(last.x_o)}; {f'{rests}; ' if rests else ''}{made}"
-        f"{f' in {format_duration(last.seconds)}' if last.seconds else ''} on {clean(last.created, 25)}."
+        f" {_format_values(last.x_o)}; {f'{rests}; ' if rests else ''}made"
+        f"{f' in {describe_time(facts, last)}' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)
     what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
@@ -78,7 +80,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         drawings += more
         lead += words[:1] if more else []
         notes += words[1:] if more else words
-    return Section(lead, drawings, _make_tables(last), notes, beside=True)
+    return Section(lead, drawings, _make_tables(facts, last), notes, beside=True)
 
 
 def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list[Drawing], list[str]]:
@@ -115,12 +117,16 @@ def _with_labels(facts: Facts) -> Simulations:
     return replace(facts.simulations, names=facts.labels)
 
 
-def _make_tables(last: Result) -> list[Grid]:
-    levels = (0.05, 0.25, 0.5, 0.75, 0.95)
-    zeros = np.zeros(len(last.samples)) if last.log_weights is None else last.log_weights
-    table = np.array([quantile(column, levels, zeros) for column in last.samples.T])
-    body = [[clean(name, 60), *(f"{value:.4g}" for value in row)] for name, row in zip(last.names, table, strict=True)]
-    return [Grid(["parameter", *(f"{level:.0%}" for level in levels)], body, "Quantiles of the posterior")]
+def _make_tables(facts: Facts, last: Result) -> list[Grid]:
+    """List the quantiles of parameters that are numbers, and the probabilities of those that are categories."""
+    levels, names = find_levels(facts, last), [clean(name, 60) for name in last.names]
+    rows = zip(names, format_quantiles(last, levels, QUANTILES), strict=True)
+    body = [[name, *cells] for name, cells in rows if cells]
+    shares = zip(names, format_categories(last, levels), strict=True)
+    categories = [[name, text] for name, text in shares if text]
+    header, title = ["parameter", *(f"{level:.0%}" for level in QUANTILES)], "Quantiles of the posterior"
+    tables = [Grid(header, body, title)] if body else []
+    return tables + ([Grid(["parameter", "probabilities"], categories, "Categories", words=2)] if categories else [])
 
 
 def _format_values(values: np.ndarray, most: int = 6) -> str:
@@ -179,7 +185,7 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], measured: Mea
     lead = ["All checks use the weights of the campaign: the runs represent the prior, whatever they were drawn from."]
     if not tables:
         lead.append("No check of this posterior was made.")
-    notes = [note for note in measured.notes if note not in results[-1].notes]  # the table has those
+    notes = [drop_python(note) for note in measured.notes if note not in results[-1].notes]  # the table has those
     checks = measured.checks
     if not checks:
         return Section(lead, tables=tables, notes=notes)
@@ -194,21 +200,11 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], measured: Mea
 def _list_checks(result: Result) -> list[Grid]:
     body = [
         [clean(row.get("name", ""), 40), ANSWERS.get(str(row.get("verdict")), clean(row.get("verdict", ""), 20)),
-         clean(row.get("reason", ""), 300)]
+         drop_python(clean(row.get("reason", ""), 300))]
         for row in result.checks
     ]  # fmt: skip
-    body += [["note", "", clean(note, 300)] for note in map(_leave_out_advice, result.notes)]
+    body += [["note", "", clean(note, 300)] for note in map(drop_python, result.notes)]
     return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
-
-
-def _leave_out_advice(note: str) -> str:
-    """Leave out an argument of Python at the end of a note: the page may belong to a study of the command line.
-
-    Example:
-        >>> _leave_out_advice("predictive not judged: 9 outputs; run its draws and pass them as fresh=")
-        'predictive not judged: 9 outputs'
-    """
-    return re.sub(r"[:;,] (run its draws and )?pass (them as )?\w+=$", "", note)
 
 
 def _count_affordable_pairs(posterior: Any, runs: Simulations, result: Result) -> int:

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.status import Status
+from thrifty.display import count_things
 from thrifty.durations import format_amount
 from thrifty.errors import ThriftyError
 from thrifty.report.content import Drawing, clean
@@ -117,7 +118,8 @@ class LivePage:
 def _make_bars(campaign: Campaign, now: Status) -> list[Bar]:
     """Make the bars: runs, predicted cost, and the budget where there is one."""
     share = now.done / now.planned if now.planned else 0.0
-    bars = [Bar("runs", f"{now.done:,} of {now.planned:,} runs ({now.pilots:,} pilots)", share)]
+    pilots = f" ({count_things(now.pilots, 'pilot')})" if now.pilots else ""
+    bars = [Bar("runs", f"{now.done:,} of {count_things(now.planned, 'run')}{pilots}", share)]
     total = now.spent + now.left
     text = f"{format_amount(now.spent, clean(now.unit, 20))} of about {format_amount(total, clean(now.unit, 20))}"
     bars.append(Bar("cost", text, now.spent / total if total > 0 else 0.0))
@@ -130,7 +132,7 @@ def _make_bars(campaign: Campaign, now: Status) -> list[Bar]:
 
 
 def _list_facts(now: Status) -> list[tuple[str, str]]:
-    failed = f"{now.failed:,} runs, {100 * now.failed_mass:.2g} % of prior mass"
+    failed = f"{count_things(now.failed, 'run')}, {100 * now.failed_mass:.2g} % of prior mass"
     rest = {kind: count for kind, count in now.by_status.items() if kind not in ("ok", "pending")}
     kinds = ", ".join(f"{count:,} {clean(kind, 20)}" for kind, count in rest.items())
     facts = [("failed", failed + (f" ({kinds})" if kinds else ""))]

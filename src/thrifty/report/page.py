@@ -106,12 +106,11 @@ def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
 def _make_sections(
     facts: Facts, results: tuple[Result, ...], posterior: Any, measured: inference.Measured, command: str | None
 ) -> list[Section]:
-    seconds = results[-1].seconds if results else 0.0
     builders: list[tuple[str, str, Builder]] = [
         ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),
         ("calibration", "Calibration and checks",
          partial(inference.calibration_section, facts, results, measured)),
-        ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, seconds)),
+        ("where-the-cost-went", "Where the cost went", partial(plan.waterfall_section, facts, results)),
         ("cost", "What a run costs", partial(plan.cost_section, facts)),
         ("trade-off", "Possible saving and choice of penalty", partial(plan.tradeoff_section, facts)),
         ("proposal", "Proposal and self-check", partial(plan.proposal_section, facts)),

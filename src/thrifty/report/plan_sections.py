@@ -10,16 +10,17 @@ import numpy as np
 from thrifty import plots
 from thrifty.campaign.plan import self_check
 from thrifty.diagnostics import cost_check, weight_health
+from thrifty.display import count_things
 from thrifty.durations import format_amount, name_unit
 from thrifty.plots.style import add_legend
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
 from thrifty.report.gather import Facts
+from thrifty.report.inference_time import LEAST_SECONDS, sum_inference
 from thrifty.report.results import Result
 from thrifty.report.sequential_sections import (
     describe_proposal,
     describe_tradeoff,
     find_last_proposal,
-    measure_inference,
 )
 from thrifty.runner.snapshot import Saved
 from thrifty.tables.simulations import Simulations
@@ -79,7 +80,7 @@ def _describe_measured(facts: Facts) -> str:
     low, high = float(cost.min()), float(cost.max())
     return (
         f"Measured: {format_amount(low, facts.unit)} to {format_amount(high, facts.unit)} a run ({high / low:,.0f}×)"
-        f" over {len(cost):,} runs."
+        f" over {count_things(len(cost), 'run')}."
     )
 
 
@@ -201,7 +202,7 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     return Section(lead, [Drawing(plots.weights(health), "Weights of the runs", what)])
 
 
-def waterfall_section(facts: Facts, seconds: float) -> Section:
+def waterfall_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     """Show the cost from plain sampling to what was spent: saving, failures, pilot, and inference in seconds."""
     saved = facts.status.saved
     main = facts.done & ~facts.pilot
@@ -219,8 +220,9 @@ def waterfall_section(facts: Facts, seconds: float) -> Section:
     steps = {f"{finished:,} plain runs": finished * each, f"saved{after}": spent["ok"] - finished * each}
     steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
     steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
-    seconds = measure_inference(facts, seconds)
-    steps |= {"inference": seconds} if seconds and facts.unit == "s" else {}
+    seconds = sum_inference(facts, results)
+    label = "inference" if len(results) == 1 else f"inference, {count_things(len(results), 'result')}"
+    steps |= {label: seconds} if seconds >= LEAST_SECONDS and facts.unit == "s" else {}
     size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")

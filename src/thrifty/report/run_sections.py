@@ -14,6 +14,7 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.failures import describe_where
+from thrifty.display import count_things
 from thrifty.durations import format_amount, name_unit
 from thrifty.plots.style import BAND, COLOURS, add_legend, make_figure, set_labels
 from thrifty.report.content import Drawing, Grid, Section, as_label, clean
@@ -42,7 +43,7 @@ def failures_section(facts: Facts) -> Section:
     limits = [f"{limit.seconds:g} s, {limit.on_timeout}" for limit in facts.table.policies]
     rule = f"Time limit: {'; '.join(limits)}." if limits else "No time limit was set."
     if not failed.any():
-        return Section([f"None of {int(facts.done.sum()):,} runs failed. {rule}"])
+        return Section([f"None of {count_things(int(facts.done.sum()), 'run')} failed. {rule}"])
     where = describe_where(facts.table.theta[facts.done], failed[facts.done], tuple(clean(n, 40) for n in facts.names))
     lead = [
         f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They represent"
@@ -90,9 +91,9 @@ def timeline_section(facts: Facts) -> Section:
     repeated = int((stamps.attempt > 1).sum())
     elapsed, wall = sum(s.elapsed for s in facts.sessions), float(stamps.wall.sum())
     lead = [
-        f"{len(facts.sessions)} driver sessions, {format_amount(elapsed, 's')} in all, on"
-        f" {len(hosts)} host{'s' if len(hosts) > 1 else ''}; {format_amount(wall, 's')} of run time."
-        f" {repeated:,} runs were started again after a worker died or a limit was extended.",
+        f"{count_things(len(facts.sessions), 'driver session')}, {format_amount(elapsed, 's')} in all, on"
+        f" {count_things(len(hosts), 'host')}; {format_amount(wall, 's')} of run time."
+        f" Started again after a worker died or a limit was extended: {count_things(repeated, 'run')}.",
     ]
     body = [
         [time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(s.started)), format_amount(s.elapsed, "s"), s.engine, s.host,
@@ -170,13 +171,13 @@ def _draw_timeline(sessions: list[Session], stamps: Stamps) -> Figure:
 
 def provenance_section(facts: Facts, digest: str, command: str | None) -> Section:
     """List versions, seed, hashes, the command, and how to cite."""
-    settings = facts.settings
+    settings, repeats = facts.settings, count_things(facts.settings.m, "realisation")
     rows: list[list[str]] = [
         ["folder", clean(facts.folder)],
         ["command", clean(command) if command else "written from Python: thrifty.report.write"],
         ["seed", clean(settings.seed, 40)],
         ["prior", _describe_prior(settings.prior)],
-        ["cost", f"{clean(settings.cost, 20)}, in {name_unit(facts.unit)}; {clean(settings.m, 9)} realisations a run"],
+        ["cost", f"{clean(settings.cost, 20)}, in {name_unit(facts.unit)}; {repeats} a run"],
         ["simulator", _describe_simulator(settings.simulator)],
         ["repeatable", "same seed, same output" if facts.status.deterministic else "NO: two runs with one seed differ"],
         ["table hash", digest or "no complete table yet"],
@@ -206,8 +207,10 @@ def _describe_simulator(parts: Any) -> str:
 
 def _describe_plans(facts: Facts) -> str:
     planned = [block for block in facts.blocks if block.mode != "pilot"]
-    words = [f"{facts.status.pilots:,} pilots"] if facts.status.pilots else []
-    words += [f"{block.n:,} draws of part {block.part} ({clean(block.mode, 10)})" for block in planned[:6]]
+    words = [count_things(facts.status.pilots, "pilot")] if facts.status.pilots else []
+    words += [
+        f"{count_things(block.n, 'draw')} of part {block.part} ({clean(block.mode, 10)})" for block in planned[:6]
+    ]
     words += [f"budget {clean(facts.status.budget, 40)}"] if facts.status.budget else []
     return ", ".join(words) or "none yet"
 

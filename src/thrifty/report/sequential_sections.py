@@ -13,6 +13,7 @@ import numpy as np
 
 from thrifty import plots
 from thrifty.campaign.kept_rounds import KeptRound
+from thrifty.display import count_things
 from thrifty.durations import format_amount
 from thrifty.penalties import Constant, penalty_from_dict
 from thrifty.plots.style import COLOURS, GREY, make_figure, set_labels, set_plain_ticks
@@ -107,7 +108,7 @@ def _draw_rounds(rounds: tuple[KeptRound, ...], costs: Array, unit: str) -> Figu
     right.bar(at, costs, color=COLOURS[0], width=0.62)
     for place, (one, cost) in enumerate(zip(rounds, costs, strict=True)):
         right.annotate(
-            f"{one.n:,} runs", (place, cost), (0, 3), textcoords="offset points", ha="center", fontsize=8
+            count_things(one.n, "run"), (place, cost), (0, 3), textcoords="offset points", ha="center", fontsize=8
         )  # fmt: skip
     right.set_ylim(0, 1.15 * max(float(costs.max()), 1e-300))
     set_labels(right, "round", f"cost [{as_label(unit)}]", "Cost of each round")
@@ -158,10 +159,3 @@ def find_last_proposal(facts: Facts) -> np.ndarray:
         return np.zeros(len(facts.table), dtype=bool)
     recipe = facts.parts[facts.part].recipe
     return np.isin(facts.table.part, [number for number, part in facts.parts.items() if part.recipe == recipe])
-
-
-def measure_inference(facts: Facts, seconds: float) -> float:
-    """Return the seconds of training: a sequential method counts its runs in `seconds`, which cost has already."""
-    if not facts.sequential:
-        return seconds
-    return float(sum(one.seconds for one in facts.status.rounds if one.judged))

@@ -10,6 +10,7 @@ What a program wrote is read as JSON, CSV or NPY, never as anything that could r
 from __future__ import annotations
 
 import contextlib
+import difflib
 import hashlib
 import io
 import json
@@ -148,6 +149,7 @@ def _is_number(cell: str) -> bool:
 
 PARSERS: dict[str, Callable[[bytes, str], Output]] = {"json": read_json, "csv": read_csv, "npy": read_npy}
 Parser = Callable[[str, Path], Any]
+NEAR_NAME = 0.75  # likeness of a name that was probably meant: one letter of four is wrong
 MAX_STDERR_CHARACTERS = 2000  # kept for a failed run
 _worker: dict[str, Any] = {"pid": -1, "scratch": None}  # process id and folder for runs, in a worker process
 
@@ -313,12 +315,58 @@ def _find_executable(name: str) -> str:
     found = shutil.which(name)
     if found is not None:
         return os.path.abspath(found)
+    if os.path.isdir(name):
+        raise SimulatorError(f"{name!r} is a folder, a program was expected", code="bad-command")
+    if os.path.exists(name) and os.access(name, os.X_OK):  # here, but programs of this folder are named by a path
+        raise SimulatorError(f"{name!r} is not on the path", code="bad-command", fix=f"./{name}")
     if os.path.exists(name):
         mode = os.stat(name).st_mode & 0o777
         raise SimulatorError(
             f"{name!r} is not executable (mode {mode:04o})", code="bad-command", fix=f"chmod +x {name}"
         )
-    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path)", code="bad-command")
+    near = find_near_program(name)
+    meant = f". Did you mean {near!r}?" if near else ""
+    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path){meant}", code="bad-command")
+
+
+def find_near_program(name: str) -> str:
+    """Return the name of a program that is spelt nearly so, in the folder that the name leads to or on the path."""
+    folder, base = os.path.split(name)
+    here = {os.path.join(folder or ".", file): file for file in _list_programs(folder or ".")}
+    near = difflib.get_close_matches(base, here.values(), n=1, cutoff=NEAR_NAME)
+    if near or folder:
+        return next((path for path, file in here.items() if near == [file]), "")
+    known = {file for place in os.get_exec_path() for file in _list_programs(place)}
+    return next(iter(difflib.get_close_matches(base, sorted(known), n=1, cutoff=NEAR_NAME)), "")
+
+
+def _list_programs(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as files:
+            return [file.name for file in files if file.is_file() and os.access(file.path, os.X_OK)]
+    except OSError:  # the path names folders that do not exist
+        return []
+
+
+def find_near_files(arguments: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (argument, file) for each argument that is no file, where a file of its kind is spelt nearly so."""
+    found = []
+    for argument in arguments:
+        folder, base = os.path.split(argument)
+        kind = os.path.splitext(base)[1]
+        if not kind or "{" in argument or argument.startswith("-") or os.path.exists(argument):
+            continue
+        files = [file for file in _list_files(folder or ".") if file.endswith(kind)]
+        near = difflib.get_close_matches(base, files, n=1, cutoff=NEAR_NAME)
+        found += [(argument, os.path.join(folder, near[0]))] if near else []
+    return found
+
+
+def _list_files(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def _as_absolute(argument: str) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
@@ -29,12 +30,14 @@ from thrifty.runner.engines.processes import Processes
 from thrifty.runner.first_output import OutputCheck
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.task import Engine
+from thrifty.sequential.join_runs import join_runs
 from thrifty.sequential.round_notes import RoundNotes, Stage, add_stage, list_changes, stages_from_list, stages_to_list
 from thrifty.sequential.spending import Allowance, CostUnit, MeasuredSimulator, cost_kind_of
 from thrifty.store.validate import Block, reject_malformed
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 
+MAX_TRIED_RUNS = 5  # one by one, until an output is there to be checked: others may fail too
 MAX_RELATIVE_DIFFERENCE = (
     1e-4  # of the spread: fits on two processors differ by up to 5e-5, another observation or seed by far more
 )
@@ -54,8 +57,7 @@ def open_generations(
 
     In a campaign the campaign's own `cost`, `unit` and `price` count. In memory, `th.Output(cost=...)` counts where the
     simulator gives it and CPU seconds where not; a budget in CPU or elapsed time measures that. `simulate_many` of a
-    model counts in the model's own unit. `check` sees the first output before more runs are started; a model is run as
-    a whole.
+    model counts in the model's own unit. `check` sees the first output before more runs are started.
     """
     if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
         raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
@@ -69,7 +71,8 @@ def open_generations(
     else:
         kind = cost_kind_of(budget)
         simulator, cost = MeasuredSimulator(simulator, engine, kind, check), CostUnit(kind or "", slots=slots)
-    return MemoryGenerations(simulator, seed, workers), Allowance(n, cost.total(budget), slots)
+        check = None  # made by the engine, run by run
+    return MemoryGenerations(simulator, seed, workers, check), Allowance(n, cost.total(budget), slots)
 
 
 def _to_float(value: float | None) -> float:
@@ -84,11 +87,13 @@ class MemoryGenerations:
         simulator: A model of `th.models`, or anything with its `simulate_many`.
         seed: Of draws and noise.
         workers: Local processes.
+        check: Of the first output, before more runs are started.
     """
 
     simulator: Any
     seed: int
     workers: int = 1
+    check: OutputCheck | None = None
     campaign: None = None
     _counts: list[int] = field(default_factory=list, init=False)
 
@@ -111,7 +116,7 @@ class MemoryGenerations:
         number, start = len(self._counts), sum(self._counts)
         drawn = proposal.sample(n, np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(10, number))))
         draws = drawn if isinstance(drawn, Draws) else Draws(theta=drawn, names=proposal.names)
-        sims = self.simulator.simulate_many(draws, self.seed, start=start, workers=self.workers)
+        sims = self._simulate(draws, start)
         if len(sims) != len(draws) or not np.array_equal(sims.theta, draws.theta):
             raise DataError(
                 f"{len(sims)} simulations came back for {len(draws)} draws, or in another order",
@@ -121,6 +126,25 @@ class MemoryGenerations:
             )
         self._counts.append(n)
         return proposal, sims
+
+    def _simulate(self, draws: Draws, start: int) -> Simulations:
+        """Simulate draws; of the very first ones only as many at first as it takes to see and check an output.
+
+        Row i has the noise of (seed, start + i), so that two calls give what one would.
+        """
+        simulate = partial(self.simulator.simulate_many, seed=self.seed, workers=self.workers)
+        if self._counts or self.check is None:
+            return simulate(draws, start=start)
+        first = simulate(draws[:1], start=start)
+        for tried in range(1, min(MAX_TRIED_RUNS, len(draws))):
+            if first.ok.any() or len(first) < tried:
+                break
+            first = join_runs(first, simulate(draws[tried : tried + 1], start=start + tried))
+        if first.ok.any():
+            self.check(first.pairs()[1].shape[1:], first.x_names)
+        if not len(first) or len(first) >= len(draws):  # one that drops runs is refused by its caller
+            return first
+        return join_runs(first, simulate(draws[len(first) :], start=start + len(first)))
 
 
 @dataclass

@@ -4,7 +4,13 @@
     NLE, NRE   have a rule of their own when they are fitted, `failures="refuse"` or `"model"`
 
 A hole of 1 % of the prior may be most of a narrow posterior. The runs of the last round lie near the observation: where
-many of them failed, a note says so, whatever their share of the prior.
+many of them failed, a note says so, whatever their share of the prior, and what that means for the posterior:
+
+    runs fail because of    NLE, NRE                                  NPE
+    their output            wrong without P(valid | theta)            right, for a valid observation
+    their parameters        right                                     without the parameters at which runs fail
+
+Which of the two it is the runs do not show, so that nothing is corrected without being asked for.
 """
 
 from __future__ import annotations
@@ -24,6 +30,16 @@ from thrifty.weights import ess
 
 MAX_FAILED_NEAR = 0.02  # share of the last round: a hole of that much in the posterior moves its quantiles visibly
 WAYS_OUT = 'let the simulator return numbers instead of failing, or th.NLE(prior, failures="model")'
+_OF_LIKELIHOODS = (
+    "the posterior has no factor for them. It is right if runs fail at some parameters, whatever their output would"
+    " have been. If they fail because of their output, it is too high where they fail:"
+    ' th.{name}(prior, failures="model") multiplies by P(valid | theta), in the same folder without new runs'
+)
+_OF_NPE = (
+    "the posterior is that of runs that finish. It is right if runs fail because of their output. If they fail at some"
+    " parameters, whatever their output would have been, those are missing in it: let the simulator return numbers"
+    " there, or use th.NLE(prior) in a new folder"
+)
 
 
 def check_failures(method: Any, table: Simulations, max_failed: float) -> None:
@@ -68,8 +84,9 @@ def describe_near_failures(method: Any, runs: Simulations, last: Round) -> str:
     if failed <= MAX_FAILED_NEAR * ended:
         return ""
     where = describe_where(near.theta, near.failed, base_method(method).prior.names)
-    return (
+    found = (
         f"[too-many-failures] {failed} of {ended} runs near the observation failed ({failed / ended:.1%} of the last"
-        f" round{', ' + where if where else ''}): the posterior is conditional on finishing, and may be wrong where"
-        f" runs fail. {WAYS_OUT[0].upper()}{WAYS_OUT[1:]}"
+        f" round{', ' + where if where else ''})"
     )
+    base = base_method(method)
+    return f"{found}: {_OF_NPE if isinstance(base, NPE) else _OF_LIKELIHOODS.format(name=type(base).__name__)}"

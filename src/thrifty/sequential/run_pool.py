@@ -21,6 +21,7 @@ from thrifty.costs import Polynomial, fit_cost
 from thrifty.errors import ConfigError, CostError, ThriftyWarning
 from thrifty.proposals import Pool, evaluate_cost
 from thrifty.sequential.generations import Generations
+from thrifty.sequential.join_runs import join_runs
 from thrifty.sequential.spending import Allowance, Spent
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Cost, Prior
@@ -65,14 +66,8 @@ class RunPool:
             np.concatenate([known, self._ratio(q, sims.theta)])
             for known, q in zip(self._ratios, self.proposals, strict=True)
         ]
-        parts = [self.runs, sims] if len(self) else [sims]
-        if parts[0].x.shape[1:] != sims.x.shape[1:] and not parts[0].ok.any():  # before the first output had a shape
-            parts[0] = replace(parts[0], x=np.full((len(self), *sims.x.shape[1:]), np.nan), x_names=sims.x_names)
-        elif parts[0].x.shape[1:] != sims.x.shape[1:] and not sims.ok.any():
-            parts[-1] = replace(sims, x=np.full((len(sims), *parts[0].x.shape[1:]), np.nan), x_names=())
-        parts[-1] = parts[-1].ordered(parts[0].x_names)
-        columns = {c: np.concatenate([getattr(part, c) for part in parts]) for c in ("theta", "x", "cost", "status")}
-        self.runs = replace(parts[0], **columns, index=None, log_weights=None, proposal=None)
+        plain = replace(sims, index=None, log_weights=None, proposal=None)
+        self.runs = join_runs(self.runs, sims) if len(self) else plain
         known, charged = np.isfinite(self.runs.cost), self.runs.status == "bad-cost"
         total = float(self.runs.cost[known].sum())  # an impossible cost counts as the mean of the others
         self.spent = Spent(total * (1 + (charged & ~known).sum() / max(known.sum(), 1)), len(self.runs))

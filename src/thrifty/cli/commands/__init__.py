@@ -35,6 +35,16 @@ AllowIncomplete = Annotated[
     bool, typer.Option("--allow-incomplete", help="Use the finished runs although some are missing.")
 ]
 MaxFailed = Annotated[float, typer.Option(help="Largest share of prior mass that may have failed.", min=0.0, max=1.0)]
+RoundFailed = Annotated[
+    float | None,
+    typer.Option(
+        "--max-failed",
+        help="For rounds: largest share of prior mass that may fail; 0.01 by default.",
+        min=0.0,
+        max=1.0,
+        show_default=False,
+    ),
+]
 Observed = Annotated[
     Path | None,
     typer.Option("--observed", "-o", help="Your data, for rounds: csv, json or npy; one row each.", show_default=False),

@@ -9,6 +9,7 @@ import typer
 
 from thrifty.cli.commands import Quiet
 from thrifty.cli.output import Screen
+from thrifty.display import count_things
 from thrifty.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ def _show_list(screen: Screen, names: list[str]) -> int:
     for name in names:
         about = describe(name)
         screen.data(
-            f"{name:<19} {about['parameters']:>2} parameters, {about['outputs']:>2} outputs, {about['modes']} mode(s),"
+            f"{name:<19} {count_things(int(about['parameters']), 'parameter'):>13},"
+            f" {count_things(int(about['outputs']), 'output'):>10}, {count_things(int(about['modes']), 'mode')},"
             f" cost range {about['cost_range']:.3g}x, posterior {about['smallest_volume']:.1e} to"
             f" {about['largest_volume']:.1e} of the prior, {about['reference']}"
         )

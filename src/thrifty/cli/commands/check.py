@@ -8,6 +8,7 @@ import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,8 @@ MOST_DRAWS = 40  # of the prior: enough to see whether cost varies
 MORE_SECONDS = 1.0  # for the draws after the first three
 MAX_LISTED_NAMES = 8  # of outputs
 ROW_BYTES = 400  # of a run in the store, besides its outputs
+WAITING_RATIO = 3.0  # wall over CPU time of every run: with twice as many processes as cores it is 2
+MIN_WAITING_SECONDS = 0.02  # of a run: to start a process waits for less
 TOO_SHORT = (
     ': too short to time well; measure = "reported" under [cost], with a cost that the simulator counts, is stable'
 )
@@ -50,7 +53,7 @@ def check(
     settings = read_config(config if config is not None else Path(NAME))
     screen.step("config", f"{settings.path} ok")
     check_prior(settings.prior)
-    screen.step("prior", f"{settings.prior.dim} parameters: {', '.join(settings.prior.names)}")
+    screen.step("prior", f"{count_things(settings.prior.dim, 'parameter')}: {', '.join(settings.prior.names)}")
     simulator = load_simulator(settings)
     size = len(pack(simulator))
     title = settings.simulator.python or " ".join(settings.simulator.command)
@@ -178,6 +181,12 @@ class Findings:
                 " set them to one, or workers will compete for the cores",
             ),
             (
+                settings.cost.measure == "cpu" and self._waits(),
+                f"warning   [bad-cost] a run takes {format_amount(fmean(self.wall), 's')} and uses"
+                f" {format_amount(fmean(self.cpu), 's')} of CPU time: it waits;"
+                ' measure = "wall" under [cost] counts the time that it takes',
+            ),
+            (
                 self.same_output,
                 "warning   [constant-output] three different parameters gave the same output: does it read theta?",
             ),
@@ -202,9 +211,17 @@ class Findings:
         kind, unit = settings.cost.measure, settings.cost.unit or "reported"
         costs = [value for value in self.costs[kind] if math.isfinite(value)]
         low, high = (format_amount(end, unit if kind == "reported" else "s") for end in (min(costs), max(costs)))
-        varies = f", {max(costs) / min(costs):,.0f}x" if min(costs) > 0 else ""
+        varies = f", {_format_ratio(max(costs) / min(costs))}x" if min(costs) > 0 else ""
         size = count_things(len(costs), "draw")
         return f"{low} to {high} over {size} of the prior{varies}" if low != high else f"{low} in {size} of the prior"
+
+    def _waits(self) -> bool:
+        """Whether every run takes much longer than its CPU time: it sleeps, or waits for a disk or a server.
+
+        On a busy machine some runs wait for the processor, but hardly all of them as long.
+        """
+        times = list(zip(self.costs["wall"], self.costs["cpu"], strict=True))
+        return all(wall > WAITING_RATIO * cpu and wall - cpu > MIN_WAITING_SECONDS for wall, cpu in times)
 
     def _timing_note(self) -> str:
         if self.noise > 2 and max(self.cpu) > 0.005:
@@ -214,6 +231,16 @@ class Findings:
     def as_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {**vars(self), "ok": self.deterministic and not self.same_output}
+
+
+def _format_ratio(ratio: float) -> str:
+    """Write how many times larger something is; 1x would say nothing of 1.4.
+
+    Example:
+        >>> _format_ratio(1.42), _format_ratio(1234.5)
+        ('1.4', '1,234')
+    """
+    return f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.1f}"
 
 
 def _disk_line(settings: Settings, outputs: tuple[int, ...]) -> str:
@@ -226,7 +253,7 @@ def _disk_line(settings: Settings, outputs: tuple[int, ...]) -> str:
     free = shutil.disk_usage(place).free
     if size > 0.9 * free:
         return f"warning   [disk-problem] only {free / 2**20:,.0f} MB free, {size / 2**20:,.0f} MB predicted"
-    return f"disk      about {max(size / 2**20, 0.1):,.1f} MB for {n:,} runs, {free / 2**30:,.0f} GB free"
+    return f"disk      about {max(size / 2**20, 0.1):,.1f} MB for {count_things(n, 'run')}, {free / 2**30:,.0f} GB free"
 
 
 def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> None:
@@ -242,4 +269,4 @@ def _check_observed(settings: Settings, findings: Findings, screen: Screen) -> N
         return
     event = findings.outputs[1:] if settings.simulator.realisations > 1 else findings.outputs
     count = len(read_observations(split_names(read_observed(path))[0], event))
-    screen.data(f"observed  {path.name} fits ({count} observation{'s' if count > 1 else ''})")
+    screen.data(f"observed  {path.name} fits ({count_things(count, 'observation')})")

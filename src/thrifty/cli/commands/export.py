@@ -10,6 +10,7 @@ import typer
 
 from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
 from thrifty.cli.output import Screen
+from thrifty.display import count_things
 from thrifty.errors import ConfigError
 
 Format = StrEnum("Format", ["npz", "csv", "parquet", "sbi"])
@@ -64,7 +65,7 @@ def export(
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-    screen.data(f"{path}: {len(simulations):,} runs, {path.stat().st_size / 2**20:,.2f} MB")
+    screen.data(f"{path}: {count_things(len(simulations), 'run')}, {path.stat().st_size / 2**20:,.2f} MB")
     screen.result({"path": path, "runs": len(simulations), "bytes": path.stat().st_size, "format": kind})
     screen.say(_NOTES[kind].format(path=path))
     screen.next(infer_command(place, config))

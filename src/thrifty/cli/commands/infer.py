@@ -11,6 +11,7 @@ import typer
 from thrifty.cli.commands import AllowIncomplete, Config, Folder, Json, MaxFailed, Quiet
 from thrifty.cli.config_tables import METHODS
 from thrifty.cli.output import Screen
+from thrifty.display import count_things
 from thrifty.errors import ConfigError, DataError
 
 Method = StrEnum("Method", list(METHODS))
@@ -42,6 +43,7 @@ def infer(
     Executes no code from the folder. Exit code 4 if the checks say that the posterior should not be trusted.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.cli.failed_runs import accept_failures
     from thrifty.cli.finish_study import keep_study
     from thrifty.cli.project import check_has_runs, find_folder, order_observed, relative_path
     from thrifty.report.results import check_name
@@ -59,10 +61,10 @@ def infer(
     event = simulations.x.shape[2:] if simulations.m > 1 else simulations.x.shape[1:]
     x_o = order_observed(given, event, simulations.x_names)  # rejects data that do not fit before training, not after
     _check_not_kept(place, name or label, x_o)
-    chosen = _make_method(label, campaign.prior, settings)
-    screen.step(label, f"fitting {len(simulations):,} runs")
+    chosen = accept_failures(_make_method(label, campaign.prior, settings), max_failed)
+    screen.step(label, f"fitting {count_things(len(simulations), 'run')}")
     study = fit_study(chosen, simulations, x_o, label=label, campaign=campaign, seed=seed)
-    screen.step(label, f"fitted {int(simulations.ok.sum()):,} runs in {study.seconds:.0f} s")
+    screen.step(label, f"fitted {count_things(int(simulations.ok.sum()), 'run')} in {study.seconds:.0f} s")
     code = keep_study(study, screen, name=name, checks=not no_checks, patient=all_checks)
     screen.next(f"thrifty report {relative_path(place)}")
     return code

@@ -64,7 +64,12 @@ def init(
         (folder / name).write_text(text, encoding="utf-8")
         screen.say(f"wrote {folder / name}")
     if command and not _program_exists(shlex.split(command)[0]):
-        screen.say(f"note: {shlex.split(command)[0]} is not there yet; thrifty check looks for it again")
+        from thrifty.runner.command import find_near_program
+
+        program = shlex.split(command)[0]
+        near = find_near_program(program)
+        meant = f"; did you mean {near}?" if near else "; thrifty check looks for it again"
+        screen.say(f"note: {program} is not there yet{meant}")
     enter = "" if folder == Path() else f"cd {folder} && "
     screen.next(f"{enter}thrifty check")
     return 0
@@ -125,7 +130,8 @@ def command_files(command: str, folder: Path = Path()) -> dict[str, str]:
     )  # a JSON string is a TOML string
     simulator = (
         f"command = [{quoted}]   # program and arguments; no shell\n"
-        'output = "json"              # what it prints: numbers, a list, or {"x": [...], "cost": ...}; "csv", "npy"\n'
+        'output = "json"              # what it prints: numbers, a list, or named numbers, {"peak": 3, "day": 12};\n'
+        '#                            # with its cost: {"x": [...], "cost": ...}. Or "csv", "npy"\n'
         '# file = "out.csv"           # the file it writes, instead of standard output; each run has its own folder'
     )
     prior = "\n".join(f"{_prior_line(name, 0.0, 1.0)}   # edit the range" for name in names)

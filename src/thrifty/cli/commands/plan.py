@@ -26,7 +26,10 @@ def plan(
 
     screen = Screen(quiet, json)
     request = read_request(find_target(folder, config)[0])
-    session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+    check = None if request is None else request.check
+    session = start_session(
+        folder, config, screen, workers=workers, accept_changed=accept_changed_simulator, check=check
+    )
     if request is not None:
         from thrifty.cli.rounds_run import say_rounds, show_plan
 

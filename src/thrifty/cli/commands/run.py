@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from thrifty.cli.commands import Changed, Config, Folder, Json, Observed, Quiet, RoundMethod, Rounds, Workers
+from thrifty.cli.commands import (
+    Changed,
+    Config,
+    Folder,
+    Json,
+    Observed,
+    Quiet,
+    RoundFailed,
+    RoundMethod,
+    Rounds,
+    Workers,
+)
 from thrifty.cli.output import Screen
+from thrifty.display import count_things
 from thrifty.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +44,7 @@ def run(
     rounds: Rounds = None,
     observed: Observed = None,
     method: RoundMethod = None,
+    max_failed: RoundFailed = None,
     quiet: Quiet = False,
     json: Json = False,
 ) -> int:
@@ -53,11 +66,20 @@ def run(
     screen = Screen(quiet, json)
     settings, place = find_target(folder, config)
     chosen = None if method is None else str(method)
-    request = read_request(settings, rounds=rounds, observed=observed, method=chosen, deadline=deadline)
+    request = read_request(
+        settings, rounds=rounds, observed=observed, method=chosen, deadline=deadline, max_failed=max_failed
+    )
     if request is not None:
         from thrifty.cli.rounds_run import run_rounds
 
-        session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+        session = start_session(
+            folder,
+            config,
+            screen,
+            workers=workers,
+            accept_changed=accept_changed_simulator,
+            check=request.check,
+        )
         return run_rounds(session, request)
     _check_is_plain(place)
     session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
@@ -99,9 +121,9 @@ def _commit(session: Session, *, add_penalty: bool) -> None:
         return
     plan = campaign.plan(**settings.plan_arguments())
     chosen = "plain sampling" if plan.penalty == "1" else f"penalty {plan.penalty}"
-    until = f"until the budget of {plan.budget} is used" if plan.budget else f"{plan.n:,} runs"
+    until = f"until the budget of {plan.budget} is used" if plan.budget else count_things(plan.n or 0, "run")
     if plan.budget and settings.plan.n is not None:
-        until = f"{plan.n:,} runs, or fewer if the budget of {plan.budget} is used before"
+        until = f"{count_things(plan.n, 'run')}, or fewer if the budget of {plan.budget} is used before"
     before = "" if plan.added else " (nothing added: committed before)"
     session.screen.step("plan", f"{until}{before}, {chosen}; self-test p = {plan.p_value:.2g}")
 

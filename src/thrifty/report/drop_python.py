@@ -1,0 +1,25 @@
+"""Take lines of Python out of advice that is shown outside of Python: on the page, and on the command line."""
+
+from __future__ import annotations
+
+import re
+
+_PYTHON = re.compile(
+    r"[:;,]? (?:run its draws and )?pass (?:them as )?\w+=(?: with more seconds)?"
+    r"|[:;,]? th\.diagnose\([^)]*\)"
+    r"|; if single statistics are, th\.NPE\(prior, noise=th\.SpikeAndSlab\(\)\) lets the others decide"
+    r"|; to calibrate, fit th\.ABC or th\.NPE to the same simulations"
+    r"|; study\.diagnosis makes all checks and keeps them"
+)
+
+
+def drop_python(text: str) -> str:
+    """Leave out what can be done in Python only.
+
+    Example:
+        >>> drop_python("predictive not judged: 9 outputs; run its draws and pass them as fresh=")
+        'predictive not judged: 9 outputs'
+        >>> drop_python("measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)")
+        'measured on runs that may have trained the posterior'
+    """
+    return _PYTHON.sub("", text).replace("time_limit=", "the time limit")
