@@ -93,7 +93,7 @@ For all of them:
 - Where the posterior takes more than 5 % of the prior, a note says that amortised NPE is as good. Whole numbers and
   categories have no volume: it is NaN there, and there is no such note.
 - Where more than 2 % of the last round's runs failed, near the observation, a warning and `study.notes` say so. NLE and
-  NRE have no factor for failures unless asked: the posterior is right where runs fail at some parameters, whatever their
+  NRE have no factor for failures unless asked: the posterior is right where runs fail at some parameters whatever their
   output would have been, and too high there where runs fail because of their output. `failures="model"` multiplies by
   P(valid given theta), learned on the scale of the runs near the observation; a finished folder is refitted without new
   runs. A region narrower than half a posterior standard deviation may be missed. NPE is the posterior of runs that
