@@ -80,6 +80,16 @@ def format_amount(value: float | None, unit: str) -> str:
     return f"{value:.3g} s"
 
 
+def format_kind(value: float | None, unit: str, kind: str) -> str:
+    """Write a cost for people with its kind, where other kinds of seconds stand beside it ("" for none).
+
+    Example:
+        >>> format_kind(7.55, "s", "CPU time"), format_kind(12, "events", "")
+        ('7.55 s of CPU time', '12 events')
+    """
+    return format_amount(value, unit) + (f" of {kind}" if kind else "")
+
+
 def name_unit(unit: str, number: str = "") -> str:
     """Name a unit of cost for people, after the number 1 in the singular.
 

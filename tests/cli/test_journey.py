@@ -331,7 +331,8 @@ def test_reading_commands_load_no_model(done: Project):
 STATUS_KEYS = {
     "folder": str, "state": str, "planned": int, "done": int, "pending": int, "pilots": int, "failed": int,
     "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float,
-    "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str, "notes": list,
+    "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str,
+    "budget_left": str, "kind": str, "notes": list,
     "rounds": list, "running": bool, "results": list, "next": str,
 }  # fmt: skip
 

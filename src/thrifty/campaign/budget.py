@@ -95,6 +95,26 @@ class Budget:
         word = _split(self.text, "budget")[1]
         return shown(value, "s" if _time_unit(word)[1] is not None else word)
 
+    @staticmethod
+    def is_wall_time(text: str) -> bool:
+        """Whether a budget, as it was written, is wall time from start to end.
+
+        Example:
+            >>> Budget.is_wall_time("20 s"), Budget.is_wall_time("2 cpu-h"), Budget.is_wall_time("200 eur")
+            (True, False, False)
+        """
+        of, seconds = _time_unit((split_amount(text) or (0.0, ""))[1])
+        return of == "elapsed" and seconds is not None
+
+    def describe(self) -> str:
+        """Name the budget for people: wall time is called so, since costs are mostly in another kind of seconds.
+
+        Example:
+            >>> Budget.read("20 s").describe(), Budget.read("2 cpu-h").describe()
+            ('20 s of wall time', '2 cpu-h')
+        """
+        return self.text.replace(" reported", " units") + (" of wall time" if self.of == "elapsed" else "")
+
     def spent_on(self, outcome: Outcome) -> float:
         """What one run took from the budget; NaN for a run that is to be charged as predicted.
 
@@ -105,6 +125,20 @@ class Budget:
         if np.isnan(value):
             return np.nan if outcome.status in CHARGED_STATUSES else 0.0
         return value * self.per_unit
+
+
+def explain_wall_time(kind: str) -> str:
+    """Say why a budget of wall time and the cost of runs, of this kind of seconds or another unit, are two numbers.
+
+    Example:
+        >>> explain_wall_time("CPU time")[:62]
+        'Cost is CPU time, summed over runs; the budget is wall time fr'
+    """
+    cost = f"Cost is {kind}, summed over runs" if kind else "Cost is summed over runs"
+    return (
+        f"{cost}; the budget is wall time from start to end. Workers run at the same time, and each run and the start"
+        " of workers take wall time of their own, so that the two differ."
+    )
 
 
 def _split(text: object, label: str) -> tuple[float, str]:

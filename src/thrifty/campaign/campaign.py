@@ -156,8 +156,11 @@ class Campaign(Displayed):
         except Exception as error:  # removed, damaged or locked: the object is shown all the same
             return [("runs", f"the folder cannot be read ({type(error).__name__})")]
         runs = f"{done:,} of {planned:,} planned runs are done{mention_pilots(settings.pilots)}"
+        budget = settings.limit
+        if budget is not None and done == planned == settings.pilots:
+            runs = f"{done:,} done{mention_pilots(settings.pilots)}, more are planned until the budget is used"
         facts = [("runs", runs if planned else "none yet; pilot(200) makes the first")]
-        facts += [("budget", settings.budget)] if settings.budget else []
+        facts += [("budget", budget.describe())] if budget is not None else []
         return [*facts, ("cost", f"{settings.cost_kind}, in {name_unit(settings.unit)}"), ("seed", str(settings.seed))]
 
     def pilot(

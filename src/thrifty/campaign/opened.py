@@ -195,7 +195,9 @@ class OpenCampaign:
         withdrawn = self.store.planned() - now.planned
         rounds = read_rounds(self.settings, self.store.blocks(), self.parts)
         folder = str(self.store.folder)
-        return make_status(folder, now, self.settings, elapsed=elapsed, withdrawn=withdrawn, rounds=rounds)
+        limit = self.settings.limit
+        taken = 0.0 if limit is None else self.spent(limit.of) * limit.per_unit
+        return make_status(folder, now, self.settings, elapsed=elapsed, withdrawn=withdrawn, rounds=rounds, taken=taken)
 
 
 def charge_costs(table: Table, of: CostKind, *, predicted_kind: CostKind) -> Array:

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.campaign.budget import Budget
 from thrifty.costs import FinishModel, FittedCost, fit_cost
 from thrifty.display import Card, Displayed, count_things
-from thrifty.durations import format_amount
+from thrifty.durations import format_kind
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
@@ -52,6 +53,8 @@ class Plan(Displayed):
         added: Draws that this call committed; 0 where all were committed before.
         chosen: The row of the table that is drawn from, or None where it has no such row.
         pilots: Runs of the pilot, which are not among the n.
+        kind: Kind of seconds of costs, "CPU time" for one, where the budget is in wall time; else "".
+        by_budget: Whether the budget alone says how many runs there are.
     """
 
     penalty: str
@@ -69,6 +72,8 @@ class Plan(Displayed):
     added: int | None = None
     chosen: Row | None = None
     pilots: int = 0
+    kind: str = ""
+    by_budget: bool = False
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
@@ -85,14 +90,19 @@ class Plan(Displayed):
     def _total_text(self) -> str:
         chosen = "plain sampling" if self.penalty == "1" else f"penalty {self.penalty}"
         chosen += " of the cost of a valid run" if self.valid_share < 1 else ""
-        most, limit = ("up to ", f", until the budget of {self.budget} is used") if self.budget else ("", "")
-        total, plain = format_amount(self.total, self.unit), format_amount(self.plain, self.unit)
+        most, limit = ("up to ", f", until the budget of {self._budget_text()} is used") if self.budget else ("", "")
+        total, plain = (format_kind(value, self.unit, self.kind) for value in (self.total, self.plain))
         runs = most + count_runs(self.n, self.pilots)
         words = f"for {runs} under {chosen}: {total} (plain sampling {plain}){limit}"
+        if self.budget and self.by_budget:
+            words += ". More draws are fixed than the budget is likely to need; the others never run"
         if self.added is None or self.added == self.n:
             return words
         new = f"adds {count_things(self.added, 'run')}" if self.added else "adds nothing"
         return f"{words}; this call {new}, {self.n - self.added:,} were committed before"
+
+    def _budget_text(self) -> str:
+        return self.budget + (" of wall time" if Budget.is_wall_time(self.budget) else "")
 
     def _card(self) -> Card:
         header, body = self.table.cells()

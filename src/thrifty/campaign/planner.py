@@ -131,6 +131,8 @@ class Planner:
             added=max(target - have, 0),
             chosen=planning.find_row(chosen.table, chosen.proposal),
             pilots=campaign.settings.pilots,
+            kind=campaign.settings.name_kind(campaign.settings.read_budget(budget)),
+            by_budget=budget is not None and n is None,
         )
 
     def check(self, chosen: Proposed) -> float:

@@ -12,19 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.budget import Budget
+from thrifty.campaign.budget import Budget, explain_wall_time
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.plan import count_runs, describe_failures, find_row
 from thrifty.campaign.planner import Planner
 from thrifty.costs import FittedCost
 from thrifty.display import Card, Displayed, align_columns, count_things, format_share
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_kind
 from thrifty.errors import ConfigError
 from thrifty.proposals import CostAware
 from thrifty.tradeoff import Row, Tradeoff
 from thrifty.types import Cost
 
 MAX_SECONDS = 3.2e9  # a century: an end beyond it is not a date
+_FEWER_RUNS = "What each run takes beyond its cost is not in the quote: of runs of milliseconds, expect fewer."
 POOR_PRODUCT = 0.9  # gain times effective share below which a penalty is worse than plain sampling, and not advised
 
 
@@ -76,6 +77,7 @@ class Quote(Displayed):
         price, money: Price of one unit of cost and its currency; 0 and "" without a price.
         valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
         proposal: What would be drawn from; None for the prior.
+        kind: Kind of seconds of costs, "CPU time" for one, where the budget is in wall time; else "".
     """
 
     table: Tradeoff
@@ -93,6 +95,7 @@ class Quote(Displayed):
     valid_share: float = 1.0
     proposal: CostAware | None = None
     by_budget: bool = False
+    kind: str = ""
 
     def runs(self, row: Row) -> int:
         """Runs of a row: as many as asked for, or as the budget pays for."""
@@ -151,7 +154,7 @@ class Quote(Displayed):
         failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
         plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
         return [
-            ("pilot", f"{p.n} runs, {p.failed} failed, {format_amount(p.spent, unit)} in all{spread}"),
+            ("pilot", f"{p.n} runs, {p.failed} failed, {format_kind(p.spent, unit, self.kind)} in all{spread}"),
             ("cost", str(self.cost)),
             *failures,
             ("self-test", f"weighted draws reproduce the prior: {plain}"),
@@ -170,7 +173,8 @@ class Quote(Displayed):
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Header and body as text; the last column is a remark."""
         now = time.time()
-        header = ["penalty", "cost/run", "saved", "effective", "saved per effective run", "runs", "total"]
+        kind = f" ({self.kind})" if self.kind else ""
+        header = ["penalty", f"cost/run{kind}", "saved", "effective", "saved per effective run", "runs", f"total{kind}"]
         header += ["ends about", *(["price"] if self.price else [])]
         body = []
         for row in self.table:
@@ -217,17 +221,25 @@ class Quote(Displayed):
     def total_text(self) -> str:
         """Say what the chosen row takes in all, and what the budget pays for."""
         row, runs = self.chosen, self.runs(self.chosen)
-        total, plain = format_amount(runs * row.cost, self.unit), format_amount(runs * self.table.prior_cost, self.unit)
+        total, plain = (format_kind(runs * each, self.unit, self.kind) for each in (row.cost, self.table.prior_cost))
         budget = ""
         if self.budget is not None:
             enough = f"pays for {runs:,} of {self.n:,} runs" if self.limited else "is enough"
-            part = f"({self.pilot.payers} took {self.pilot.taken / self.budget.amount:.0%})"
-            budget = f", budget {self.budget.text} {enough} {part}"
-            budget = f", which uses up the budget of {self.budget.text} {part}" if self.by_budget else budget
-        what = f"{count_runs(runs, self.pilot.n)} ({runs * row.ess_fraction:,.0f} effective)"
+            took = self.budget.words(self.pilot.taken) + (" of wall time, " if self.is_wall else ", ")
+            part = f"({self.pilot.payers} took {took}{self.pilot.taken / self.budget.amount:.0%} of it)"
+            budget = f", budget {self.budget.describe()} {enough} {part}"
+            budget = f", which uses up the budget of {self.budget.describe()} {part}" if self.by_budget else budget
+        most = "up to about " if self.is_wall and (self.by_budget or self.limited) else ""
+        what = f"{most}{count_runs(runs, self.pilot.n)} ({runs * row.ess_fraction:,.0f} effective)"
         workers = count_things(self.workers, "worker")
         first = f"for {what}: {total} (plain sampling {plain}) with {workers}{budget}"
-        return "\n".join([first, *self._describe_with_pilot()])
+        wall = f"{explain_wall_time(self.kind)} {_FEWER_RUNS}" if self.is_wall else ""
+        return "\n".join([first, *self._describe_with_pilot(), *([wall] if wall else [])])
+
+    @property
+    def is_wall(self) -> bool:
+        """Whether there is a budget of wall time from start to end."""
+        return self.budget is not None and self.budget.of == "elapsed"
 
     def _describe_with_pilot(self) -> list[str]:
         """Say what pilot and runs come to together, as `Campaign.status` counts them; nothing once runs are done."""
@@ -279,6 +291,7 @@ def make_quote(
         money=settings.unit if priced else "",
         valid_share=1.0 if proposed.proposal is None else proposed.proposal.valid_share,
         proposal=proposed.proposal,
+        kind="" if settings.unit != settings.measured_unit else settings.name_kind(limit),
     )
     if limit is None:
         return quote

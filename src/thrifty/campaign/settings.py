@@ -119,6 +119,20 @@ class CampaignSettings:
         return self.measured_unit if self.price is None or self.cost == "reported" else self.price.unit
 
     @property
+    def limit(self) -> Budget | None:
+        """The budget in force; None without one, and for one in a damaged folder that cannot be read."""
+        try:
+            return self.read_budget(self.budget)
+        except ConfigError:
+            return None
+
+    def name_kind(self, budget: Budget | None) -> str:
+        """Name the kind of seconds that costs are in, beside a budget of wall time; "" where none is needed."""
+        if budget is None or budget.of != "elapsed" or self.unit != "s":
+            return ""
+        return "CPU time" if self.cost_kind == "cpu" else "wall time of single runs"
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Parameter names."""
         return tuple(self.prior["names"])

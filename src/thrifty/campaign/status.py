@@ -6,10 +6,11 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from thrifty.campaign.budget import Budget, explain_wall_time
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.display import Card, Displayed, count_things, format_share
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_kind
 from thrifty.runner.snapshot import Saved, Totals
 
 
@@ -26,7 +27,10 @@ class Status(Displayed):
         elapsed: Wall seconds of all drivers so far.
         saved: What cost-awareness saves over all admitted runs, pending ones as predicted, with an interval.
         ess_fraction: Effective runs per run.
-        not_admitted: Draws planned under a budget that was not large enough for them.
+        not_admitted: Draws planned under a budget that was not large enough for them, or that has not begun.
+        budget: The budget as it was written, or "".
+        budget_left: What is left of the budget, in words; "" without a budget, or where it is not known.
+        kind: Kind of seconds of `spent` and `left`, "CPU time" for one, where the budget is in wall time; else "".
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
     """
@@ -51,6 +55,8 @@ class Status(Displayed):
     budget: str = ""
     notes: tuple[str, ...] = field(default=())
     rounds: tuple[KeptRound, ...] = ()
+    budget_left: str = ""
+    kind: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -59,21 +65,50 @@ class Status(Displayed):
     def __str__(self) -> str:
         head = f"{self.folder}: {self.state}, {self._runs_text()}"
         lines = [f"{label} {text}" for label, text in self._facts()]
-        return "\n".join([head, *lines, *self.notes])
+        return "\n".join([head, *lines, *self._all_notes()])
+
+    def _all_notes(self) -> tuple[str, ...]:
+        return (*self.notes, explain_wall_time(self.kind)) if self.budget_is_wall else self.notes
 
     def _runs_text(self) -> str:
+        if self.awaits_budget:
+            done = f"{self.done:,} runs done{mention_pilots(self.pilots)}"
+            return f"{done}, more are planned until the budget is used"
         return f"{self.done:,} of {self.planned:,} runs done{mention_pilots(self.pilots)}"
 
+    @property
+    def awaits_budget(self) -> bool:
+        """Whether a budget was planned that has not admitted a run yet."""
+        return self.state == "planned" and bool(self.budget) and self.not_admitted > 0
+
+    def _spent_text(self) -> str:
+        """Say what is spent and what is left, each number with its kind."""
+        text = format_kind(self.spent, self.unit, self.kind)
+        if self.budget_is_wall:
+            text += f" in {format_amount(self.elapsed, 's')} of wall time"
+        if self.pending or not self.budget:
+            text += f", left about {format_kind(self.left, self.unit, self.kind)}"
+        if not self.budget:
+            return text
+        wall = " of wall time" if self.budget_is_wall else ""
+        left = f" ({self.budget_left} of it left)" if self.budget_left else ""
+        return f"{text}, budget {self.budget.replace(' reported', ' units')}{wall}{left}"
+
+    @property
+    def budget_is_wall(self) -> bool:
+        """Whether the budget is wall time from start to end, which is never what costs are measured in."""
+        return bool(self.budget) and Budget.is_wall_time(self.budget)
+
     def _facts(self) -> list[tuple[str, str]]:
-        left = f"{format_amount(self.spent, self.unit)}, left about {format_amount(self.left, self.unit)}"
-        budget = f", budget {self.budget.replace(' reported', ' units')}" if self.budget else ""
+        unused = f"{self.not_admitted:,} of the draws that were fixed: the budget is used"
         facts = [
-            ("spent", left + budget),
+            *([("not run", unused)] if self.budget and self.not_admitted and self.state == "complete" else []),
+            ("spent", self._spent_text()),
             ("failed", f"{count_things(self.failed, 'run')}, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
         if self.saved is not None and self.ess_fraction < 0.999:
             low, high = (format_amount(end, self.unit) for end in (self.saved.low, self.saved.high))
-            amount = f"{format_amount(self.saved.amount, self.unit)} ({low} to {high})"
+            amount = f"{format_kind(self.saved.amount, self.unit, self.kind)} ({low} to {high})"
             # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
             each = "" if self.rounds else f"; per effective run {format_share(self.saved.per_effective)}"
             label = "will save about" if self.pending else "saved"  # runs that are missing count as predicted
@@ -83,7 +118,7 @@ class Status(Displayed):
 
     def _card(self) -> Card:
         facts = [("state", self.state), ("runs", self._runs_text()), *self._facts()]
-        return Card(f"campaign {self.folder}", facts, notes=self.notes)
+        return Card(f"campaign {self.folder}", facts, notes=self._all_notes())
 
 
 def mention_pilots(pilots: int) -> str:
@@ -123,8 +158,10 @@ def make_status(
     elapsed: float,
     withdrawn: int,
     rounds: tuple[KeptRound, ...] = (),
+    taken: float | None = None,
 ) -> Status:
-    """Compute the figures of the rows that count."""
+    """Compute the figures of the rows that count; `taken` is what they took from the budget, if known."""
+    limit = settings.limit
     saved = now.estimate_savings()
     return Status(
         folder=folder,
@@ -147,6 +184,8 @@ def make_status(
         budget=settings.budget or "",
         notes=settings.notes,
         rounds=rounds,
+        budget_left="" if limit is None or taken is None else limit.words(max(limit.amount - taken, 0.0)),
+        kind=settings.name_kind(limit),
     )
 
 

@@ -9,7 +9,7 @@ from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.diagnostics import Trust, weight_health
 from thrifty.diagnostics.verdict import VERDICTS, worst_verdict
 from thrifty.display import count_things
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_kind
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, clean
 from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
@@ -104,10 +104,13 @@ def _describe_stage(facts: Facts) -> tuple[str, str, str]:
             NO_POSTERIOR,
         )
     done = f"{status.done:,} of {status.planned:,} planned runs are done."
+    done = f"{count_things(status.done, 'run')} done." if status.awaits_budget else done
     if facts.part is None:
         return done, "Only the pilot has run: there is no plan.", NO_POSTERIOR
     state = (
-        "All planned runs are done."
+        "More runs are planned until the budget is used."
+        if status.awaits_budget
+        else "All planned runs are done."
         if not status.pending
         else f"{count_things(status.pending, 'run')} {_be(status.pending)} missing."
     )
@@ -126,7 +129,7 @@ def _next_command(facts: Facts, results: tuple[Result, ...]) -> str:
 def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure, ...]:
     status, saved, unit = facts.status, facts.status.saved, facts.unit
     left = (
-        f"about {format_amount(status.left, unit)} left"
+        f"about {format_kind(status.left, unit, status.kind)} left"
         if status.pending
         else "pilot included"
         if status.pilots
@@ -135,7 +138,7 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
     pilots = f", {count_things(status.pilots, 'pilot')}" if status.pilots else ""
     figures = [
         KeyFigure("runs", f"{status.done:,}", f"of {status.planned:,} planned{pilots}"),
-        KeyFigure("spent", format_amount(status.spent, unit), left),
+        KeyFigure("spent", format_kind(status.spent, unit, status.kind), left),
     ]
     if saved is not None and facts.part is not None:
         interval = f"{format_amount(saved.low, unit)} to {format_amount(saved.high, unit)}"

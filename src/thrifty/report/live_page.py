@@ -19,7 +19,7 @@ from markupsafe import Markup
 from thrifty.campaign.campaign import Campaign
 from thrifty.campaign.status import Status
 from thrifty.display import count_things
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_kind
 from thrifty.errors import ThriftyError
 from thrifty.report.content import Drawing, clean
 from thrifty.report.fill import fill_template, read_style
@@ -121,13 +121,14 @@ def _make_bars(campaign: Campaign, now: Status) -> list[Bar]:
     pilots = f" ({count_things(now.pilots, 'pilot')})" if now.pilots else ""
     bars = [Bar("runs", f"{now.done:,} of {count_things(now.planned, 'run')}{pilots}", share)]
     total = now.spent + now.left
-    text = f"{format_amount(now.spent, clean(now.unit, 20))} of about {format_amount(total, clean(now.unit, 20))}"
+    spent, total_text = (format_kind(value, clean(now.unit, 20), now.kind) for value in (now.spent, total))
+    text = f"{spent} of about {total_text}"
     bars.append(Bar("cost", text, now.spent / total if total > 0 else 0.0))
     with campaign.session.reading(check_draws=False) as opened:
         budget = opened.settings.read_budget(opened.settings.budget)
         used = 0.0 if budget is None else opened.store.spent(budget.of) * budget.per_unit
     if budget is not None:
-        bars.append(Bar("budget", f"{budget.words(used)} of {clean(budget.text, 40)}", used / budget.amount))
+        bars.append(Bar("budget", f"{budget.words(used)} of {clean(budget.describe(), 60)}", used / budget.amount))
     return bars
 
 

@@ -211,7 +211,8 @@ def _describe_plans(facts: Facts) -> str:
     words += [
         f"{count_things(block.n, 'draw')} of part {block.part} ({clean(block.mode, 10)})" for block in planned[:6]
     ]
-    words += [f"budget {clean(facts.status.budget, 40)}"] if facts.status.budget else []
+    wall = " of wall time" if facts.status.budget_is_wall else ""
+    words += [f"budget {clean(facts.status.budget, 40)}{wall}"] if facts.status.budget else []
     return ", ".join(words) or "none yet"
 
 
