@@ -9,6 +9,7 @@ import pty
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,3 +114,13 @@ def test_a_bar_in_a_terminal_and_plain_lines_without(tmp_path):
     assert "60/60 runs" in text and "100%" in text and "━" in text
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
     assert done.stderr == "", "a short job without a terminal says nothing"
+
+
+def test_the_end_is_not_called_running():
+    """Draws that a budget did not admit do not stand beside the runs as if they were missing."""
+    for done, how_far in ((40, "40/40 runs"), (20, "20/40 runs")):
+        text, _, _ = watched("bar", done=done)
+        assert "ended" in text and how_far in text and "0 busy" not in text
+    figures = Watched(40, "s", Snapshot(*(np.empty(0, t) for t in ("<U8", float, float, float))).sum_up)
+    used = replace(figures.compute_figures(), done=12)  # the budget is used, the other 28 draws never run
+    assert used.format_end() == "100% of cost   12 runs done"

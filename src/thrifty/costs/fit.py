@@ -24,8 +24,8 @@ import numpy.typing as npt
 from thrifty.costs.gaussian_process import GaussianProcess, GaussianProcessFit
 from thrifty.costs.polynomial import Polynomial, PolynomialFit
 from thrifty.costs.scaling import Scaling
-from thrifty.display import Card, Displayed, count_things, format_number
-from thrifty.durations import name_unit
+from thrifty.display import Card, Displayed, count_things
+from thrifty.durations import format_amount, name_unit
 from thrifty.errors import CostError, warn
 from thrifty.types import Array, Levels, as_rows, freeze, levels_of
 
@@ -99,7 +99,7 @@ class FittedCost(Displayed):
             [
                 ("model", f"{self.log_fit} of log cost"),
                 ("fitted to", count_things(self.n, "timing")),
-                ("costs seen", f"{format_number(seen[0])} to {format_number(seen[1])} {name_unit(self.unit)}"),
+                ("costs seen", " to ".join(format_amount(cost, self.unit) for cost in seen)),
                 ("explains", f"{max(self.score, 0):.0%} of log cost out of sample"),
                 ("90 % band", f"holds {self.coverage:.0%} of held-out timings"),
             ],

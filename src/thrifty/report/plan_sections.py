@@ -115,7 +115,8 @@ def tradeoff_section(facts: Facts) -> Section:
     how = "Chosen" if facts.frozen else "By default"
     lead = [
         f"{_describe_possible_saving(table)} A penalty makes runs cheaper, but each run counts less; the product of the"
-        f" two is what a fixed budget buys. No penalty can raise it above the ceiling of {table.ceiling:.2f}.",
+        f" two is what a fixed budget buys. By the fitted cost, no penalty can raise it above the ceiling of"
+        f" {table.ceiling:.2f}.",
         f"{how}: {clean(chosen.label)}. A run is expected to cost {each} instead of {plain} and counts as"
         f" {chosen.ess_fraction:.2f} runs: {chosen.saved_per_effective:.0%} saved per effective run.",
     ]
@@ -150,7 +151,8 @@ def _describe_possible_saving(table: Tradeoff) -> str:
     if not table.worthwhile:
         return f"{varies}: the best possible saving is {most:.1%}, so plain sampling is the default."
     saves = f"at most about {most:.0%} can be saved per effective run, by the square root of cost"
-    return f"{varies}: by the fitted cost, {saves}. The measured saving may differ by its error."
+    measure = "The runs are the measure: they can save more or less, where the cost model is inexact."
+    return f"{varies}: by the fitted cost, {saves}. {measure}"
 
 
 def proposal_section(facts: Facts) -> Section:
@@ -248,8 +250,22 @@ def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
             f" Per effective run: {format_amount(per, facts.unit)} against {format_amount(each, facts.unit)}"
             f" ({saved.per_effective:.0%} saved)."
         )
+        lead += _explain_surplus(facts, saved)
     included = "The cost of the pilot is included, and its runs are part of the weighted table."
     return [lead, included] if pilot else [lead]
+
+
+def _explain_surplus(facts: Facts, saved: Saved) -> str:
+    """Say why more was saved than the plan gave as the maximum; nothing where less was."""
+    if facts.trade is None or facts.model is None:
+        return ""
+    most = 1 - 1 / facts.trade[0].ceiling
+    if round(saved.per_effective, 2) <= round(most, 2):
+        return ""
+    return (
+        f" This is more than the {most:.0%} given as the maximum: that is by the fitted cost model, which explains"
+        f" {max(facts.model.score, 0):.0%} of the variation of log cost. The runs are the measure."
+    )
 
 
 def _choose_scale(largest: float, unit: str) -> tuple[float, str]:

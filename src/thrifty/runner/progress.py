@@ -52,6 +52,13 @@ class Figures:
         of = "of cost" if self.by_cost else "of runs"
         return f"{100 * self.share:3.0f}% {of}   {self.done:,}/{self.total:,} runs   {self.busy} busy"
 
+    def format_end(self) -> str:
+        """Say how far it came; draws that a budget did not admit are no runs that are missing."""
+        of = "of cost" if self.by_cost else "of runs"
+        if self.share < 1 or self.done == self.total:
+            return f"{100 * self.share:3.0f}% {of}   {self.done:,}/{self.total:,} runs"
+        return f"100% {of}   {self.done:,} runs done"
+
     def format_lines(self) -> list[str]:
         """Say what is spent and left, and what is saved where that is known."""
         spent = f"spent {format_amount(self.spent, self.unit)}"
@@ -256,7 +263,10 @@ class InNotebook(Plain):
         """Draw the bar again."""
         self._bar.update(figures.share, [figures.format_head(), *figures.format_lines()], force=True)
 
-    end = show
+    def end(self, figures: Figures) -> None:
+        """Leave the last state, which is not running any more."""
+        self._bar.label = "ended"
+        self._bar.update(figures.share, [figures.format_end(), *figures.format_lines()], force=True)
 
 
 class Bar(Quiet):
@@ -272,7 +282,7 @@ class Bar(Quiet):
 
     def show(self, figures: Figures) -> None:
         """Draw the bar again."""
-        self._live.update(self._draw(figures))
+        self._live.update(self._draw(figures, "running", figures.format_head()))
 
     def say(self, text: str) -> None:
         """Write a line above the bar."""
@@ -280,10 +290,10 @@ class Bar(Quiet):
 
     def end(self, figures: Figures) -> None:
         """Leave the last state on the screen."""
-        self.show(figures)
+        self._live.update(self._draw(figures, "ended", figures.format_end()))
         self._live.stop()
 
-    def _draw(self, figures: Figures) -> Any:
+    def _draw(self, figures: Figures, label: str, head: str) -> Any:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -291,5 +301,5 @@ class Bar(Quiet):
 
         grid = Table.grid(padding=(0, 1))
         bar = ProgressBar(total=1.0, completed=figures.share, width=30)
-        grid.add_row(Text("running "), bar, Text(figures.format_head()))
+        grid.add_row(Text(f"{label} "), bar, Text(head))
         return Group(grid, *(Text(line, no_wrap=True, overflow="ellipsis") for line in figures.format_lines()))
