@@ -221,8 +221,8 @@ def rests_on(record: Record) -> str:
     return (
         f"From the record of `studies/rounds.py`: {record['tasks']} of {asked} tasks,"
         f" {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code {commits}, {record['machine']}."
-        " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page. Settings were"
-        " chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows that"
+        " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page. Settings"
+        " were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows that"
         " the frozen code repeats to the last digit are older. Each seed has another place (x_o in the cheap, middle or"
         " expensive part of the prior); plain NPE is one fit for all three."
     )
@@ -235,8 +235,8 @@ def page(record: Record) -> str:
          "narrow" if problem(name).narrow else "wide"] for name in TEST])  # fmt: skip
     narrow = "Narrow: the posterior's volume is below 1e-3 of the prior's at all three places."
     parts = [HEAD, "## When to use what", decide(record), HOW, "## What was measured", rests_on(record), problems,
-             narrow, "### What rounds should do, and whether they did", promises(record), "### All figures", study.text(record),
-             f"![C2ST by problem and arm]({FIGURE})"]  # fmt: skip
+             narrow, "### What rounds should do, and whether they did", promises(record), "### All figures",
+             study.text(record), f"![C2ST by problem and arm]({FIGURE})"]  # fmt: skip
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 
