@@ -49,7 +49,7 @@ def test_all_is_what_can_be_imported():
     assert sorted(set(th.__all__)) == sorted(th.__all__)
     for name in th.__all__:
         assert getattr(th, name) is not None
-    public = {name for name in dir(th) if not name.startswith("_")}
+    public = {name for name in vars(th) if not name.startswith("_")}
     allowed = {"annotations", "ast", "import_module", "Any", "Path"}
     modules = {path.stem for path in SOURCE.iterdir()}
     assert public - set(th.__all__) - allowed - modules == set()
@@ -68,3 +68,8 @@ def test_nothing_unsafe_in_the_source():
             if isinstance(node, ast.keyword) and isinstance(node.value, ast.Constant):
                 unsafe = {"shell": True, "allow_pickle": True, "weights_only": False}
                 assert unsafe.get(node.arg or "", object()) is not node.value.value, path
+
+
+def test_dir_lists_what_users_may_call():
+    shown = {name for name in dir(th) if not name.startswith("_")}
+    assert shown == set(th.__all__) - {"__version__"}, "no import of the package itself, such as Path or ast"

@@ -47,7 +47,9 @@ class Round(Displayed):
         return shown | {"moved": moved, "training": f"{self.seconds:.0f} s"}
 
     def _card(self) -> Card:
-        return Card(f"round of {count_things(self.n, 'run')}", tuple(self.cells().items())[1:])
+        return Card(
+            f"round of {count_things(self.n, 'run')}", [fact for fact in list(self.cells().items())[1:] if fact[1]]
+        )
 
     def to_numbers(self) -> dict[str, float]:
         """Return what a folder keeps of it besides its runs."""
