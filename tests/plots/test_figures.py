@@ -251,3 +251,10 @@ def test_whole_numbers_are_in_the_middle_of_their_bins(rng):
     figure = th.Simulations.from_arrays(theta=theta, x=theta, names=("k", "rate")).plot()
     edges = np.unique(figure.axes[0].patches[0].get_xy()[:, 0])
     np.testing.assert_allclose(edges, np.arange(0.5, 7))
+
+
+def test_no_line_runs_through_the_label_of_a_penalty():
+    table = th.tradeoff(th.Uniform([0.0], [1.0]), lambda theta: np.exp(2.5 * theta[:, 0]))
+    labels = th.plots.tradeoff(table).axes[0].texts
+    assert len(labels) == len(list(table))
+    assert all(label.get_bbox_patch().get_facecolor() == (1.0, 1.0, 1.0, 1.0) for label in labels)

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from thrifty.metrics.samples import Sample
 from thrifty.plots.panel import FEW_VALUES, Panel
 from thrifty.plots.style import COLOURS, GREY
-from thrifty.types import Array
+from thrifty.priors import Categorical, Independent, Integers
+from thrifty.types import Array, Prior
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,13 +33,27 @@ def draw_bars(ax: Axes, panel: Panel, i: int, *, fill: bool) -> None:
         ax.bar(places, shares, width, color=colour, alpha=0.45 if fill else 0.8, edgecolor=colour, label=label)
         tallest = max(tallest, float(shares.max(initial=0.0)))
     if panel.prior is not None:
-        drawn = np.asarray(panel.prior.sample(PRIOR_DRAWS, np.random.default_rng(0)))[:, i]
-        shares = sum_shares(drawn, np.full(len(drawn), 1 / len(drawn)), values)
+        shares = find_prior_shares(panel.prior, i, values)
         ax.hlines(shares, values - CELL / 2, values + CELL / 2, color=GREY, lw=1.6, label="prior")
         tallest = max(tallest, float(shares.max(initial=0.0)))
     ax.set_ylim(0, 1.08 * tallest or 1.0)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)
+
+
+def find_prior_shares(prior: Prior, i: int, values: Array) -> Array:
+    """Return the prior probability of values of parameter i: exact where parameters are independent, else of draws."""
+    rng = np.random.default_rng(0)
+    low, high = (float(np.asarray(end)[i]) for end in prior.bounds)
+    if isinstance(prior, Integers | Categorical | Independent) and high - low < PRIOR_DRAWS:
+        support = np.arange(low, high + 1)
+        rows = np.repeat(np.asarray(prior.sample(1, rng)), len(support), axis=0)  # the others stay as they are
+        rows[:, i] = support
+        log_prob = prior.log_prob(rows)
+        shares = np.exp(log_prob - log_prob.max())
+        return sum_shares(support, shares / shares.sum(), values)
+    drawn = np.asarray(prior.sample(PRIOR_DRAWS, rng))[:, i]
+    return sum_shares(drawn, np.full(len(drawn), 1 / len(drawn)), values)
 
 
 def label_values(axis: Any, panel: Panel, i: int) -> None:

@@ -83,6 +83,7 @@ def tradeoff(table: TradeoffTable) -> Figure:
         ax.annotate(
             row.label, (row.gain, row.ess_fraction), (7, -3) if crowded else (6, 4), textcoords="offset points",
             fontsize=8, fontweight="bold" if best else "normal",
+            bbox={"fc": "white", "ec": "none", "pad": 0.6},  # the ceiling does not run through it
         )  # fmt: skip
     ax.set_ylim(0, 1.08)
     ax.set_xlim(left=1 - 0.02 * (x[-1] - 1))
