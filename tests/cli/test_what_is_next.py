@@ -82,6 +82,8 @@ def test_the_outbreak_of_the_example_does_not_die_out():
     ("line", "shown"),
     [
         ("note: cost model not checked: pass cost=", "note: cost model not checked"),
+        ("note: cost model not checked: the study has none; th.diagnose(study, cost=...)",
+         "note: cost model not checked: the study has none"),
         ("note: local ESS and predictive not checked: pass prior=", "note: local ESS and predictive not checked"),
         ("only 3 near; run its draws and pass them as fresh=",
          "only 3 near; a larger n under [plan] in thrifty.toml adds runs"),
