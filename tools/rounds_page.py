@@ -27,8 +27,8 @@ RESULT, PAGE, FIGURE = ROOT / "studies/results/rounds.json", ROOT / "docs/rounds
 HEAD = """# Rounds at one observation
 
 `th.Rounds` infers the posterior at one observation. Each round draws parameters where the posterior of the round before
-lies, and avoids expensive runs. This page is made by `tools/rounds_page.py` from the record of `studies/rounds.py`; no
-number of ours is typed in.
+lies, and avoids expensive runs. After this page you can run it, and choose between rounds and a method for all
+observations.
 
 ## In one line
 
@@ -179,7 +179,7 @@ def promises(record: Record) -> str:
         names = _names(record, kind)
         both = sum(study.compare(record, first, second, "c2st", [name])[2] > 0 for name in names)
         lines.append([f"{kind}: {words}", *cells, f"{both} of {len(names)}"])
-    differences = table(["asked for", "C2ST", "MMD²", "problems"], lines)
+    differences = table(["what rounds should do", "C2ST", "MMD²", "problems"], lines)
     told = (
         "Differences are means over problems, ± their standard error: each posterior of the first arm less the mean of"
         " the second at the same observation. The number of posteriors is in brackets below. An arm with one seed"
@@ -220,9 +220,10 @@ def rests_on(record: Record) -> str:
     asked = len(study.tasks(True, None))
     commits = ", ".join(f"{name} ({count})" for name, count in record["commits"].items())
     return (
-        f"{record['tasks']} of {asked} tasks, {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code"
-        f" {commits}, {record['machine']}. `python studies/rounds.py --full` adds what is missing. Settings were"
-        " chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows that"
+        f"From the record of `studies/rounds.py`: {record['tasks']} of {asked} tasks,"
+        f" {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code {commits}, {record['machine']}."
+        " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page. Settings"
+        " were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows that"
         " the frozen code repeats to the last digit are older. Each seed has another place (x_o in the cheap, middle or"
         " expensive part of the prior); plain NPE is one fit for all three."
     )
@@ -235,8 +236,8 @@ def page(record: Record) -> str:
          "narrow" if problem(name).narrow else "wide"] for name in TEST])  # fmt: skip
     narrow = "Narrow: the posterior's volume is below 1e-3 of the prior's at all three places."
     parts = [HEAD, "## When to use what", decide(record), HOW, "## What was measured", rests_on(record), problems,
-             narrow, "### What was asked for", promises(record), "### All figures", study.text(record),
-             f"![C2ST by problem and arm]({FIGURE})"]  # fmt: skip
+             narrow, "### What rounds should do, and whether they did", promises(record), "### All figures",
+             study.text(record), f"![C2ST by problem and arm]({FIGURE})"]  # fmt: skip
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
 
 

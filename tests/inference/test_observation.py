@@ -86,6 +86,13 @@ def test_constant_statistics_are_dropped_with_a_note(rng):
         find_varying(np.zeros((5, 1)))
 
 
+def test_copies_of_a_statistic_are_dropped_with_a_note(rng):
+    a, b = rng.standard_normal((2, 20))
+    mask, notes = find_varying(np.column_stack([a, b, a, b, a + 1e-12]), tuple("vwxyz"))
+    assert mask.tolist() == [True, True, False, False, True]
+    assert notes == ["x repeats v in all 20 runs; dropped", "y repeats w in all 20 runs; dropped"]
+
+
 def test_too_few():
     with pytest.raises(DataError, match="40 valid simulations for 3 parameters; need at least 60"):
         check_run_count(40, 3)

@@ -2,7 +2,7 @@
 
 bad-observation      x_o has the wrong length, NaN or infinite values    error
 far-observation      x_o is far from every simulation                    warning, with distances
-constant-output      a statistic that never varies                       left out, with a note
+constant-output      a statistic that never varies, or repeats another   left out, with a note
 too-few-runs         too few simulations                                 error
 few-effective-runs   few runs carry most of the weight                   warning, with the ESS and the fix
 """
@@ -198,7 +198,10 @@ def check_observed(x_o: Any) -> None:
 
 
 def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.bool_], list[str]]:
-    """Find which statistics (d,) of x (n, *event) vary; return a note on each that does not.
+    """Find which statistics (d,) of x (n, *event) say something of their own; return a note on each that does not.
+
+    That is one that never varies, or repeats an earlier one: a learned density of a copy given its original would have
+    no width, and its errors would make the posterior narrower.
 
     Raises:
         DataError: constant-output, none varies.
@@ -216,14 +219,17 @@ def find_varying(x: Array, names: tuple[str, ...] = ()) -> tuple[npt.NDArray[np.
             code="constant-output",
             fix="check that the simulator reads its parameters",
         )
-    still = np.flatnonzero(~mask)
-    notes = [
-        f"{names[i] if names else f'x_{i + 1}'} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped"
-        for i in still
-    ]
+    called = [names[i] if names else f"x_{i + 1}" for i in range(flat.shape[1])]
+    notes = [f"{called[i]} is constant ({flat[0, i]:g}) in all {len(x)} runs; dropped" for i in np.flatnonzero(~mask)]
     if len(notes) > 5:
         notes = [f"{len(notes)} of {flat.shape[1]} statistics are constant in all {len(x)} runs; dropped"]
-    return mask, notes
+    first: dict[bytes, int] = {}
+    copies = {i: at for i in np.flatnonzero(mask).tolist() if (at := first.setdefault(flat[:, i].tobytes(), i)) != i}
+    mask[list(copies)] = False
+    told = [f"{called[i]} repeats {called[at]} in all {len(x)} runs; dropped" for i, at in copies.items()]
+    if len(told) > 5:
+        told = [f"{len(told)} of {flat.shape[1]} statistics repeat others in all {len(x)} runs; dropped"]
+    return mask, notes + told
 
 
 def least_run_count(dim: int) -> int:

@@ -60,6 +60,12 @@ def test_the_time_limit_is_that_of_all_trainings(monkeypatch):
     assert [settings.time_limit for settings in seen] == [50, 20]
 
 
+def test_no_cycle_is_longer_than_the_limit_on_epochs(monkeypatch):
+    seen = watch(monkeypatch, [make_curve(-loss) for loss in range(5)])
+    th.NLE(PRIOR, training=th.Training(max_epochs=100)).fit(make_runs())
+    assert [settings.cycle for settings in seen] == [44, 100]
+
+
 def test_each_training_has_its_checkpoint(monkeypatch, tmp_path):
     seen = watch(monkeypatch, [make_curve(0.0), make_curve(-1.0), make_curve(-1.0)])
     th.NLE(PRIOR, training=th.Training(checkpoint=tmp_path / "net")).fit(make_runs())

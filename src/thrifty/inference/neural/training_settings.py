@@ -129,14 +129,16 @@ class Training:
         """Return the settings of another training with a cycle up to four times as long; None where that is too long.
 
         Example:
-            >>> [Training(cycle=cycle, time_limit="1 min").lengthen(3000, 20.0) is None for cycle in (20, 200)]
-            [False, True]
+            >>> Training(cycle=20, time_limit="1 min").lengthen(3000, 20.0).cycle
+            80
+            >>> Training(cycle=20, max_epochs=30).lengthen(3000, 20.0) is None
+            True
         """
         factor = min(CYCLE_GROWTH, MAX_CYCLE_STEPS // max(self.count_steps(rows), 1))
+        cycle = min(factor * (self.cycle or 0), self.max_epochs)  # a cycle that is cut ends with a high learning rate
         left = None if self.time_limit is None else float(self.time_limit) - spent_seconds
-        if factor < 2 or (left is not None and left <= 0):
+        if cycle < 2 * (self.cycle or 0) or (left is not None and left <= 0):
             return None
-        cycle = factor * (self.cycle or 0)
         return replace(self, cycle=cycle, patience=max(self.patience, cycle), time_limit=left)
 
 
