@@ -58,7 +58,7 @@ def check(
     size = len(pack(simulator))
     title = settings.simulator.python or " ".join(settings.simulator.command)
     screen.step("simulator", f"{title} can be sent to workers ({max(size / 1000, 0.1):,.1f} kB)")
-    findings = Findings.of(*_do_all(settings, simulator, limit=limit))
+    findings = Findings.of(*_run_with_advice(settings, simulator, limit=limit))
     for line in [*findings.lines(settings), _disk_line(settings, findings.outputs)]:
         screen.data(line)
     screen.result(findings.as_dict())
@@ -67,14 +67,14 @@ def check(
     return 0
 
 
-def _do_all(settings: Settings, simulator: Any, *, limit: float) -> tuple[list[tuple[Any, Any]], list[Any]]:
+def _run_with_advice(settings: Settings, simulator: Any, *, limit: float) -> tuple[list[tuple[Any, Any]], list[Any]]:
     """Do the runs; where one fails and the prior is still the one that `thrifty init` wrote, say so."""
     from thrifty.cli.commands.init import find_unedited
 
     try:
         return _do_runs(settings, simulator, limit=limit)
     except SimulatorError as error:
-        if unedited := find_unedited(settings.text):
+        if not error.fix and (unedited := find_unedited(settings.text)):
             listed = ", ".join(unedited)
             error.fix = f"edit the range of {listed} in [prior] of {settings.path.name}: 0 to 1 is a placeholder"
         raise
