@@ -100,7 +100,8 @@ For all of them:
   finish: right in the second case, without those parameters in the first. On the command line: `--max-failed 0.05`.
 - `th.SMCABC(prior, finish=th.NLE(prior))` is the same idea in another order: SMC-ABC chooses the runs, one network is
   trained at the end. It is off by default, because SMC-ABC alone needs no torch.
-- `th.diagnose(study)` calibrates on held-out runs near x_o and needs no new runs.
+- `th.diagnose(study)` needs no new runs. It calibrates on runs near x_o that trained no network, a tenth of all runs.
+  Where these are fewer than 100, it takes all runs near x_o, says so, and answers "with care".
 
 ```python
 study.diagnosis.verdict  # also th.diagnose(study)

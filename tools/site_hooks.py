@@ -1,7 +1,8 @@
 """What mkdocs does to pages while it builds the site: typeset formulas, and write the parts that come from the code.
 
 - Formulas (`$...$` and `$$...$$`) become MathML, which browsers draw by themselves: no script and no font is loaded.
-- `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`,
+- `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`, up to
+  `<!-- /commands -->` and `<!-- /settings -->`;
   `<!-- raised by -->` in a section of messages the errors that carry its code.
 - A notebook `examples/NAME.ipynb` becomes the page `examples/NAME.md`. Pages link to the notebook itself,
   `../examples/NAME.ipynb`, which can be followed in a copy of the repository too; on the site it leads to the page.
@@ -42,9 +43,10 @@ def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
     """Fill in what comes from the code; let links to notebooks lead to their pages."""
     above = "../" * page.file.src_uri.count("/") if page is not None else ""
     markdown = NOTEBOOK_LINK.sub(rf"]({above}\1.md", markdown)
-    for mark, write in (("<!-- commands -->", write_commands), ("<!-- settings -->", write_settings)):
-        if mark in markdown:
-            markdown = markdown.replace(mark, write())
+    for mark, write in (("commands", write_commands), ("settings", write_settings)):
+        if f"<!-- {mark} -->" in markdown:  # what stands between the marks is for readers of the file itself
+            before, rest = markdown.split(f"<!-- {mark} -->")
+            markdown = before + write() + rest.split(f"<!-- /{mark} -->")[1]
     return add_raised_by(markdown) if "<!-- raised by -->" in markdown else markdown
 
 

@@ -91,7 +91,8 @@ def test_a_request_must_be_one_thing(piloted, request_):
 def test_a_quote_needs_a_pilot(tmp_path):
     with pytest.raises(ThriftyError) as caught:
         make(tmp_path / "c").quote(n=100)
-    assert caught.value.code in ("too-few-pilots", "no-runs-yet")
+    assert caught.value.code == "too-few-pilots"
+    assert "need at least" in caught.value.what and caught.value.fix.startswith("pilot(200), or at least pilot(")
 
 
 @pytest.mark.parametrize("call", ["status", "simulations", "plan", "quote", "run", "failure_map"])

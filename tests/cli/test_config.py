@@ -61,6 +61,46 @@ def test_every_family_has_the_mean_it_says(family: str, rng: np.random.Generator
     assert abs(moved.mean() - MEANS[family]) > 5 * moved.std() / np.sqrt(len(moved))
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_short_form_is_the_same_prior(family: str, rng: np.random.Generator):
+    numbers = list(NUMBERS[family].values())
+    short = {family: numbers[0], "labels": numbers[1]} if family == "categorical" else {family: numbers}
+    expected, found = read({"p": {"family": family, **NUMBERS[family]}}), read({"p": short})
+    draws = expected.sample(50, rng)
+    assert found.names == expected.names and np.array_equal(found.log_prob(draws), expected.log_prob(draws))
+
+
+def test_one_number_needs_no_list():
+    assert read({"p": {"poisson": 2.0}}).log_prob(np.zeros((1, 1)))[0] == pytest.approx(-2.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [({"unifrom": [0, 1]}, "names no family: unknown key 'unifrom'. Did you mean 'uniform'"),
+     ({"familiy": "normal", "mean": 0, "sd": 1}, "Did you mean 'family'"),
+     ({"loguniform": [0.3, 60, 2]}, r"loguniform takes 2 numbers \(low, high\), got loguniform = \[0.3, 60, 2\]"),
+     ({"uniform": [0, 1], "high": 2}, "uniform takes 2 numbers .*, high = 2"),
+     ({"uniform": ["a", 1]}, "low must be a finite number")],
+)  # fmt: skip
+def test_a_wrong_short_form_is_refused(values: dict[str, object], words: str):
+    with pytest.raises(th.ThriftyError, match=words):
+        read({"p": values})
+
+
+def test_a_prior_without_a_family_is_shown_both_forms():
+    with pytest.raises(th.ThriftyError) as refusal:
+        read({"p": {"unif": [0, 1]}})
+    assert refusal.value.fix == 'p = { family = "uniform", low = 0.0, high = 1.0 }, or p = { uniform = [0.0, 1.0] }'
+
+
+def test_the_example_of_the_page_is_read(tmp_path: Path):
+    page = Path(__file__).parents[2] / "docs/configuration.md"
+    (tmp_path / "thrifty.toml").write_text(page.read_text().split("```toml\n")[1].split("```")[0])
+    prior = config.read_config(tmp_path / "thrifty.toml").prior
+    assert prior.names == ("beta", "gamma")
+    assert [edge.tolist() for edge in prior.bounds] == [[0.1, 0.1], [1.0, 1.0]]  # type: ignore[attr-defined]
+
+
 def test_categories_keep_their_labels():
     prior = read({"m": {"family": "categorical", **NUMBERS["categorical"]}, "n": {"family": "poisson", "mean": 2.0}})
     assert prior.levels == (("a", "b", "c"), ())  # type: ignore[attr-defined]

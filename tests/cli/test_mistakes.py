@@ -98,6 +98,11 @@ CONFIG = {
         "asks for 'c'",
     ),
     "money without price": (("n = 60", 'budget = "20 usd"'), "bad-price", "unit 'usd' needs a price"),
+    "unit misspelt": (
+        ("n = 60", 'budget = "2 hoers"'),
+        "bad-amount",
+        """unknown unit 'hoers'. Did you mean 'hours'? fix: "2 hours", or,""",
+    ),
     "price in words": (("[plan]", 'price = "cheap"\n[plan]'), "bad-amount", "price 'cheap' is not an amount"),
     "too few pilots": (
         ("pilot = 20", "pilot = 6"),
@@ -246,6 +251,18 @@ def test_a_program_that_exits_with_an_error(project: Project):
     )
 
 
+def test_a_prior_that_nobody_edited(project: Project):
+    project.write("sim.sh", "#!/bin/sh\necho a is too small >&2\nexit 3\n")
+    os.chmod(project.home / "sim.sh", 0o755)
+    for name in ("thrifty.toml", "observed.csv"):
+        (project.home / name).unlink()
+    assert project.type("init", "--command", "./sim.sh {a} {b}").code == 0
+    err = refused(project, "check", code=5, says="simulator-failed", message="edit the range of a, b in [prior]")
+    assert err.count("simulator-failed") == 1
+    project.write("thrifty.toml", (project.home / "thrifty.toml").read_text().replace("high = 1.0", "high = 2.0"))
+    assert "edit the range" not in project.type("check").err
+
+
 def test_a_command_without_its_parameters(project: Project):
     project.toml(('python = "model.py:simulate"', 'command = ["true"]'))
     refused(project, "run", code=2, says="bad-command", message="the command never mentions a, b")
@@ -273,7 +290,18 @@ USAGE = {
     "a file for a folder": (
         ["run", "thrifty.toml"],
         "no-campaign",
-        "thrifty.toml is a file, a run folder was expected",
+        "thrifty.toml is a file, a run folder was expected fix: if it is the configuration, the same command with"
+        " --config thrifty.toml",
+    ),
+    "a configuration without its option": (
+        ["check", "bad.toml"],
+        "bad-command-line",
+        "got unexpected extra argument(s) (bad.toml) fix: thrifty check --config bad.toml",
+    ),
+    "a setting as an option": (
+        ["run", "--budget", "5 kg"],
+        "bad-command-line",
+        'no such option: --budget fix: it is a setting of thrifty.toml: [plan] budget = "2 cpu-h"',
     ),
     "a folder with other things": (["run", "."], "already-exists", "exists and holds other files"),
     "no such configuration": (["check", "--config", "other.toml"], "bad-config-file", "no other.toml in"),

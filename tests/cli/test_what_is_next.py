@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ from thrifty.cli.advice import translate_advice
 from thrifty.cli.commands.check import Findings
 from thrifty.cli.commands.init import example_files
 from thrifty.cli.failed_runs import describe_failures
+from thrifty.cli.finish_study import advise_more_runs
+from thrifty.diagnostics.diagnosis import Diagnosis
 from thrifty.report.drop_python import drop_python
 
 from .conftest import Project, Typed
@@ -71,6 +74,24 @@ def test_status_says_what_is_next(done: Project):
     assert found["results"] == ["abc"] and found["next"] == "thrifty report runs/one"
 
 
+@dataclass(frozen=True)
+class Judged:
+    name: str
+    verdict: str
+    reason: str = "as measured"
+
+
+@pytest.mark.parametrize(
+    ("check", "verdict", "method", "words"),
+    [("sbc", "do not trust", "abc", ["larger n", "--method npe"]), ("weights", "do not trust", "npe", ["larger n"]),
+     ("sbc", "with care", "abc", []), ("misspecification", "do not trust", "abc", [])],
+)  # fmt: skip
+def test_a_posterior_that_is_not_trusted_is_followed_by_what_to_try(check, verdict, method, words):
+    advice = advise_more_runs(Diagnosis((Judged(check, verdict),), ()), method)  # type: ignore[arg-type]
+    assert bool(advice) is bool(words) and all(word in advice for word in words)
+    assert ("--method npe" in advice) is ("--method npe" in words)
+
+
 def test_the_outbreak_of_the_example_does_not_die_out():
     """Final size and duration are those of an outbreak that reached most of 1000 people."""
     x_o = np.array([float(value) for value in example_files("sir")["observed.csv"].split(",")])
@@ -82,6 +103,8 @@ def test_the_outbreak_of_the_example_does_not_die_out():
     ("line", "shown"),
     [
         ("note: cost model not checked: pass cost=", "note: cost model not checked"),
+        ("note: cost model not checked: the study has none; th.diagnose(study, cost=...)",
+         "note: cost model not checked: the study has none"),
         ("note: local ESS and predictive not checked: pass prior=", "note: local ESS and predictive not checked"),
         ("only 3 near; run its draws and pass them as fresh=",
          "only 3 near; a larger n under [plan] in thrifty.toml adds runs"),

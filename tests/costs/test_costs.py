@@ -200,6 +200,11 @@ BAD = {
         "= nan at theta",
     ),
     "bad-cost not callable": (lambda: th.CostAware(th.Uniform(0, 1), 3.0), "must be callable"),
+    "bad-cost alone": (lambda: th.fit_cost(THETA), "got ndarray alone"),
+    "bad-cost table": (
+        lambda: th.fit_cost(th.Simulations.from_arrays(theta=THETA, x=THETA)),  # type: ignore[arg-type]
+        r"got Simulations alone\n  fix: th.fit_cost\(sims.theta, sims.cost\)",
+    ),
     "too-few-pilots few": (lambda: th.fit_cost(THETA[:4], GOOD[:4]), "4 timed parameters"),
     "too-few-pilots repeated": (lambda: th.fit_cost(np.zeros((20, 1)), GOOD), "1 timed parameters"),
     "code-not-saved function": (lambda: th.CostAware(th.Uniform(1, 2), lambda t: t[:, 0]).to_dict(), "cannot be saved"),

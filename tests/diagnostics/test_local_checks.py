@@ -119,7 +119,7 @@ def test_weight_health_has_the_closed_form(world, rng):
 @pytest.mark.parametrize(
     ("log_weights", "verdict", "word"),
     [
-        (np.zeros(500), "trust", "500 runs count as 500"),
+        (np.zeros(500), "trust", "over the whole prior 500 runs count as 500"),
         (np.append(np.zeros(500), 10.0), "do not trust", "gentler penalty"),
         (np.append(np.zeros(400), np.full(50, 3.0)), "with care", "runs count as"),
         (-0.85 * np.log(np.random.default_rng(0).random(20_000)), "with care", "Pareto k"),

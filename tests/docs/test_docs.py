@@ -131,6 +131,19 @@ def test_every_key_of_the_configuration_has_a_meaning():
     assert write_commands().count("\n## thrifty ") + 1 == len(command_line().commands)
 
 
+@pytest.mark.parametrize(
+    ("page", "mark", "written"), [("cli", "commands", "## thrifty run"), ("configuration", "settings", "| `budget`")]
+)
+def test_pages_that_the_site_fills_say_so_in_the_file(page: str, mark: str, written: str):
+    from site_hooks import on_page_markdown
+
+    text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
+    filled = on_page_markdown(text)
+    assert "In a copy of the repository" in text and f"<!-- {mark} -->" in text
+    assert "In a copy of the repository" not in filled and mark not in re.findall(r"<!-- /?(\w+) -->", filled)
+    assert written in filled
+
+
 def test_messages_name_their_errors():
     from site_hooks import add_raised_by
 

@@ -131,6 +131,13 @@ def test_failed_runs_are_never_accepted_and_their_mass_is_told(rng):
     assert np.isfinite(post.accepted([0.0]).theta).all() and len(post.x) == 1_900
 
 
+def test_the_seed_of_draws_may_be_left_out(rng):
+    post = th.ABC(n_accept=200).fit(table(1_000, rng))
+    for one in (post, post.accepted([0.0])):
+        assert np.array_equal(one.sample(10, [0.0]), one.sample(10, [0.0], seed=0))
+        assert not np.array_equal(one.sample(10, [0.0]), one.sample(10, [0.0], seed=1))
+
+
 def test_observation_outside_all_simulations_warns(rng):
     with pytest.warns(th.ThriftyWarning, match=r"outside all 500 simulations in 1 of 1 statistics"):
         th.ABC(n_accept=50).fit(table(500, rng)).accepted([40.0])

@@ -54,6 +54,14 @@ def test_far_observation_is_warned_with_distances(rng):
         warn_if_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
 
 
+def test_every_statistic_outside_is_named():
+    """One statistic is far outside, another a little: the diagnosis names both, and so does the warning."""
+    grid = np.linspace(0.0, 1.0, 101)
+    reach = Reach.of(np.column_stack([grid, grid, grid]), np.zeros(101), ("final", "chicks", "year"))
+    assert "in 2 of 3 statistics (final, chicks; up to" in reach.describe_far(np.array([2.0, 1.01, 0.5]))
+    assert not reach.describe_far(np.array([1.01, 1.01, 1.0])), "a little outside alone is not far"
+
+
 def test_off_the_sheet_is_warned_too(rng):
     first = rng.standard_normal(2000)
     x = np.column_stack([first, first + 0.01 * rng.standard_normal(2000)])

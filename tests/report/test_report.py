@@ -83,6 +83,15 @@ def test_one_plain_file(pages, stage):
     assert len(re.findall(r"<svg [^>]*><title id=[^>]*>[^<]+</title><desc id=[^>]*>[^<]+</desc>", text)) == len(figures)
 
 
+def test_the_provenance_names_the_family_of_each_parameter(tmp_path):
+    prior = th.Independent({"founders": th.Integers(2, 30), "birth": th.LogUniform(0.1, 2.0)})
+    th.Campaign(tmp_path / "c", simulate, prior, seed=0)
+    write(tmp_path / "page.html", tmp_path / "c")
+    text = Page((tmp_path / "page.html").read_text(encoding="utf-8")).texts["provenance"]
+    assert "Independent: founders Integers in [2, 30], birth LogUniform in [0.1, 2]" in text
+    assert "fingerprint format " in text and not re.search(r"; format \d", text)
+
+
 def test_the_numbers_are_those_of_the_campaign(pages, stages):
     c = th.Campaign.open(stages["inferred"])
     status, sims = c.status(), c.simulations(max_failed=1.0)

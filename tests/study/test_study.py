@@ -54,6 +54,7 @@ def test_everything_of_the_contract_is_there(study: th.Study):
     assert len(study.simulations) == 1200 and study.campaign is not None
     assert study.samples.shape == (2000, 1) and study.method == "abc"
     assert {"sbc", "weights", "cost_model"} <= {check.name for check in study.diagnosis}  # th.diagnose(study)
+    assert th.diagnose(study, seed=study.seed).to_dict() == study.diagnosis.to_dict()
     assert "abc at x_o of 1 value: 1,200 runs count as" in repr(study) and "mu" in repr(study)
     html = study._repr_html_()
     assert "<table>" in html and "mu" in html and "checks:" in html

@@ -5,6 +5,7 @@ How a campaign stops at its budget without bias is in `thrifty.runner.gates`.
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +17,7 @@ from thrifty.runner.task import Outcome
 from thrifty.types import CHARGED_STATUSES
 
 Of = Literal["cpu", "wall", "elapsed", "reported"]
+NEAR_UNIT = 0.75  # similarity of a misspelt unit, "hrs" or "hoers", to the known one; currencies have less
 _EXAMPLES = 'examples: "2 cpu-h", "40 min", "200 eur" with price="0.05 eur/cpu-h"'
 
 
@@ -78,6 +80,7 @@ class Budget:
         if unit and name_unit(word) == name_unit(unit):  # "600 units" of a cost that has no unit of its own
             return cls(amount, "reported", 1.0, text)
         if price is None:
+            _check_spelling(amount, word, text, unit)
             raise ConfigError(
                 f"budget {text!r}: unit {word!r} needs a price", code="bad-price", fix=f'price="0.05 {word}/cpu-h"'
             )
@@ -146,6 +149,16 @@ def _split(text: object, label: str) -> tuple[float, str]:
     if found is None:
         raise ConfigError(f"{label} {text!r} is not an amount with a unit", code="bad-amount", fix=_EXAMPLES)
     return found
+
+
+def _check_spelling(amount: float, word: str, text: str, unit: str) -> None:
+    """Reject a unit that is nearly a unit of time, or nearly the unit of reported costs."""
+    known = [*SECONDS_PER_UNIT, *(f"cpu-{name}" for name in SECONDS_PER_UNIT), *([name_unit(unit)] if unit else [])]
+    near = difflib.get_close_matches(word.lower(), known, n=1, cutoff=NEAR_UNIT)
+    if near:
+        what = f"budget {text!r}: unknown unit {word!r}. Did you mean {near[0]!r}?"
+        fix = f'"{amount:g} {near[0]}", or, if {word} is a currency, price="0.05 {word}/cpu-h"'
+        raise ConfigError(what, code="bad-amount", fix=fix)
 
 
 def _time_unit(word: str) -> tuple[Of, float | None]:

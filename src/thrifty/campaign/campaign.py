@@ -62,7 +62,8 @@ class Campaign(Displayed):
 
     Args:
         folder: Made if it does not exist; continued if it does.
-        simulator: `simulate(theta)`, `simulate(theta, rng)`, `simulate(theta, seed)` or `th.Command`.
+        simulator: `simulate(theta, rng)`, `simulate(beta, gamma, rng)` with the prior's names, or `th.Command`; with
+            `seed` instead of `rng`, or neither, too.
         prior: Anything `th.as_prior` reads.
         seed: Seed of every draw and every run.
         cost: "cpu" seconds (default: they do not depend on how busy the machine is), "wall" or "reported".

@@ -137,7 +137,7 @@ def fit(theta: Array, cost: Array, *, unit: str, prior: Prior) -> FittedCost:
         raise CostError(
             f"{len(theta)} finished pilot runs for {theta.shape[1]} parameters; need at least {needed}",
             code="too-few-pilots",
-            fix=f"pilot({10 * theta.shape[1]}) or more",
+            fix=f"pilot(200), or at least pilot({10 * theta.shape[1]})",
         )
     return fit_cost(theta, cost, unit=unit, prior=prior)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import tomllib
@@ -11,7 +10,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from thrifty.cli.config_errors import Problems, format_value
+from thrifty.cli.config_errors import Problems, did_you_mean, format_value
 from thrifty.cli.config_tables import (
     EXAMPLES,
     CostSettings,
@@ -28,6 +27,7 @@ from thrifty.cli.config_tables import (
     read_simulator,
 )
 from thrifty.cli.round_settings import check_rounds
+from thrifty.display import count_things
 from thrifty.errors import ConfigError, PriorError
 from thrifty.priors import Categorical, Independent, Integers, LogUniform, Normal, Uniform
 from thrifty.priors.families import as_parameter_names
@@ -65,6 +65,7 @@ FAMILIES: dict[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
 }
 _OWN: dict[str, type] = {"uniform": Uniform, "loguniform": LogUniform, "normal": Normal, "integers": Integers}
 PRIOR_EXAMPLE = '{ family = "uniform", low = 0.0, high = 1.0 }'
+SHORT_EXAMPLE = "{ uniform = [0.0, 1.0] }"
 _TYPE_CODES = {"penalty": "bad-penalty", "budget": "bad-amount"}
 
 
@@ -176,12 +177,13 @@ def read_prior(table: Any, problems: Problems) -> Prior | None:
         rate  = { family = "loguniform", low = 1e-3, high = 10.0 }
         model = { family = "categorical", probabilities = [0.5, 0.5], labels = ["gamma", "lognormal"] }
 
-    Parameters of one family of `_OWN` become thrifty's own prior; mixed families become independent scipy
-    distributions, which are saved by name and numbers just as well.
+    The short form `beta = { uniform = [0.1, 1.0] }` gives the numbers of a family in their order. Parameters of one
+    family of `_OWN` become thrifty's own prior; mixed families become independent scipy distributions, which are saved
+    by name and numbers just as well.
     """
     if not isinstance(table, dict) or not table:
         what = "no parameters: the section [prior] is missing or empty"
-        problems.add(what, at="prior", code="bad-prior", fix=f"theta = {PRIOR_EXAMPLE}")
+        problems.add(what, at="prior", code="bad-prior", fix=_both_forms("theta"))
         return None
     before = len(problems.errors)
     marginals = {name: _read_marginal(name, values, problems) for name, values in table.items()}
@@ -199,17 +201,11 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
     with problems.at(where):
         as_parameter_names([name], 1)
     if not isinstance(values, dict):
-        problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=f"{name} = {PRIOR_EXAMPLE}")
+        problems.add(f"prior {name!r} must be a table", at=where, code="bad-prior", fix=_both_forms(name))
         return None
-    family = values.get("family", "uniform")
-    misspelt = [] if "family" in values else difflib.get_close_matches("family", values, n=1, cutoff=0.8)
-    if misspelt:
-        problems.unknown(where, misspelt[0], ["family"])
-        family = None
-    elif not isinstance(family, str) or family not in FAMILIES:
-        problems.unknown(where, str(family), FAMILIES, kind="family")
-        family = None
-    if family is None:
+    values = _expand_short_form(name, values, problems)
+    family = None if values is None else _find_family(name, values, problems)
+    if values is None or family is None:
         return None
     wanted, _ = FAMILIES[family]
     if family == "categorical":
@@ -231,6 +227,48 @@ def _read_marginal(name: str, values: Any, problems: Problems) -> tuple[str, dic
     with problems.at(where):
         _check_numbers(name, family, numbers)
         return family, numbers
+    return None
+
+
+def _both_forms(name: str) -> str:
+    return f"{name} = {PRIOR_EXAMPLE}, or {name} = {SHORT_EXAMPLE}"
+
+
+def _expand_short_form(name: str, values: dict[str, Any], problems: Problems) -> dict[str, Any] | None:
+    """Write `{ uniform = [0, 1] }` as a family with named numbers; return another form unchanged.
+
+    The list of a categorical prior holds its probabilities; labels stand beside it.
+    """
+    family = next((key for key in values if key in FAMILIES), None)
+    if "family" in values or family is None:
+        return values
+    wanted, rest = FAMILIES[family][0], {key: value for key, value in values.items() if key != family}
+    if family == "categorical":
+        return {"family": family, "probabilities": values[family], **rest}
+    numbers = values[family] if isinstance(values[family], list) else [values[family]]
+    if len(numbers) != len(wanted) or rest:
+        got = ", ".join(f"{key} = {format_value(value)}" for key, value in values.items())
+        listed = ", ".join(wanted)
+        what = f"prior {name!r}: {family} takes {count_things(len(wanted), 'number')} ({listed}), got {got}"
+        long = ", ".join(f"{key} = ..." for key in wanted)
+        fix = f'{name} = {{ {family} = [{listed}] }}, or {name} = {{ family = "{family}", {long} }}'
+        problems.add(what, at=f"prior.{name}", code="bad-prior", fix=fix)
+        return None
+    return {"family": family, **dict(zip(wanted, numbers, strict=True))}
+
+
+def _find_family(name: str, values: dict[str, Any], problems: Problems) -> str | None:
+    """Find the family of one parameter, uniform where only low and high are given; None with the problem noted."""
+    where, family = f"prior.{name}", values.get("family", "uniform")
+    if not isinstance(family, str) or family not in FAMILIES:
+        problems.unknown(where, str(family), FAMILIES, kind="family")
+        return None
+    unknown = [key for key in values if key not in FAMILIES["uniform"][0]]
+    if "family" in values or not unknown:
+        return family
+    meant = did_you_mean(unknown[0], ["family", *FAMILIES, *FAMILIES["uniform"][0]])
+    what = f"prior {name!r} names no family: unknown key {unknown[0]!r}.{meant}"
+    problems.add(what, at=where, code="bad-name", fix=_both_forms(name))
     return None
 
 

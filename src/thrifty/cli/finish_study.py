@@ -60,6 +60,18 @@ def run_checks(study: Any, screen: Any, *, patient: bool) -> bool | None:
     return True
 
 
+def advise_more_runs(diagnosis: Any, method: str) -> str:
+    """Say what can be tried where more runs or a network may help; "" where the posterior or the model is not to blame.
+
+    An observation that does not look like data of the model needs another model, not more runs.
+    """
+    failed = [answer for answer in diagnosis.answers if answer.decides and answer.verdict == "do not trust"]
+    if not any("misspecification" not in answer.checks for answer in failed):
+        return ""
+    network = "" if method == "npe" else "; or fit a network to the same runs: thrifty infer --method npe"
+    return f"to try: more runs, with a larger n or budget under [plan] in thrifty.toml, then thrifty run{network}"
+
+
 def _exit_code(study: Any, checked: bool | None) -> int:
     """Return 4 where the report advises against trust: checks failed or impossible, or too much prior mass failed."""
     from thrifty.campaign.weighting import MAX_FAILED_MASS

@@ -160,9 +160,36 @@ def _as_usage_error(error: BaseException) -> ConfigError:
     what = _add_suggestion(str(getattr(error, "format_message", lambda: error)()).rstrip("."))
     context = getattr(error, "ctx", None)
     command = getattr(context, "command_path", None) or "thrifty"
-    owners = _find_owners(context, getattr(error, "option_name", ""))
+    option = getattr(error, "option_name", "")
+    owners = _find_owners(context, option)
     fix = f"{command} --help" + "".join(f"; {owner} has this option" for owner in owners[:1])
+    extra = re.search(r"unexpected extra argument\(?s?\)? \((\S+)\)", what)
+    if extra and extra[1].endswith(".toml") and _has_option(context, "--config"):
+        fix = f"{command} --config {extra[1]}"
+    if not owners and (setting := _find_setting(option)):
+        what, fix = what.partition(" Did you mean")[0].rstrip("."), f"it is a setting of thrifty.toml: {setting}"
     return ConfigError(what[:1].lower() + what[1:], code="bad-command-line", fix=fix)
+
+
+def _has_option(context: Any, option: str) -> bool:
+    return any(option in param.opts for param in getattr(getattr(context, "command", None), "params", ()))
+
+
+def _find_setting(option: str) -> str:
+    """Return the setting of thrifty.toml that has the name of an option, or an empty text.
+
+    Example:
+        >>> _find_setting("--budget"), _find_setting("--time-limit"), _find_setting("--wrokers")
+        ('[plan] budget = "2 cpu-h"', '[run] time_limit', '')
+    """
+    from dataclasses import fields
+
+    from thrifty.cli.config import TABLES
+    from thrifty.cli.config_tables import EXAMPLES
+
+    key = option.removeprefix("--").replace("-", "_")
+    found = [table for table, settings in TABLES.items() if key in {field.name for field in fields(settings)}]
+    return f"[{found[0]}] {EXAMPLES.get(key, key)}" if found else ""
 
 
 def _find_owners(context: Any, option: str) -> list[str]:

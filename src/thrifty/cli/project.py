@@ -32,7 +32,9 @@ def find_target(folder: Path | None, config: Path | None) -> tuple[Settings, Pat
     """Find settings and folder of a command that runs the simulator; only the user's own file names it."""
     if folder is not None and folder.is_file():
         raise ConfigError(
-            f"{folder} is a file, a run folder was expected", code="no-campaign", fix=f"thrifty run --config {folder}"
+            f"{folder} is a file, a run folder was expected",
+            code="no-campaign",
+            fix=f"if it is the configuration, the same command with --config {folder}",
         )
     settings = read_config(config if config is not None else Path(NAME))
     chosen = folder if folder is not None else settings.run.folder

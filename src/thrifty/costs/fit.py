@@ -108,7 +108,7 @@ class FittedCost(Displayed):
 
 def fit_cost(
     theta: npt.ArrayLike,
-    seconds: npt.ArrayLike,
+    seconds: npt.ArrayLike | None = None,
     *,
     model: Literal["auto"] | Polynomial | GaussianProcess = "auto",
     unit: str = "s",
@@ -191,7 +191,14 @@ def _fit(theta: Array, seconds: Array, model: Any, unit: str, levels: Levels) ->
     )
 
 
-def _check_timings(theta: npt.ArrayLike, seconds: npt.ArrayLike) -> tuple[Array, Array]:
+def _check_timings(theta: npt.ArrayLike, seconds: npt.ArrayLike | None) -> tuple[Array, Array]:
+    if seconds is None:
+        is_table = hasattr(theta, "theta") and hasattr(theta, "cost")
+        raise CostError(
+            f"fit_cost needs parameters (n, p) and costs (n,) of the timed runs, got {type(theta).__name__} alone",
+            code="bad-cost",
+            fix="th.fit_cost(sims.theta, sims.cost)" if is_table else "th.fit_cost(theta, seconds)",
+        )
     table = as_rows(theta)
     try:
         costs = np.asarray(seconds, dtype=np.float64)

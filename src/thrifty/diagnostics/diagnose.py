@@ -44,6 +44,8 @@ _ONE_OBSERVATION = (
 )
 SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)"
 ONLY_SEEN_RUNS = "tested only on runs that may have trained the posterior"
+NO_COST = "cost model not checked: pass cost="
+NO_COST_IN_STUDY = "cost model not checked: the study has none; th.diagnose(study, cost=...)"
 TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
@@ -72,8 +74,8 @@ def diagnose(
             `held_out` (plan indices), those that a network kept for validation, every fourth run of a table for ABC
             (the others make the posterior that is calibrated), otherwise all, with a note.
         prior: The prior, where neither posterior nor proposal has it.
-        cost: The cost model, where the proposal has none: `plan.cost`, `th.fit_cost(...)`, or any function
-            theta (k, p) -> costs (k,).
+        cost: The cost model, where neither the study's campaign nor the proposal has one: `plan.cost`,
+            `th.fit_cost(...)`, or any function theta (k, p) -> costs (k,).
         fresh: Runs at posterior draws, for the predictive check.
         time_limit: Seconds, or a text such as "5 min". A posterior that takes long to sample is calibrated on as many
             held-out runs as fit into it, and a note says how many were left out. None: no limit.
@@ -83,13 +85,15 @@ def diagnose(
     Returns:
         One answer per question, figures and reasons; `print` it, read `.verdict`, draw `.figures()`.
     """
-    local, timed = False, simulations
+    local, timed, missing_cost = False, simulations, NO_COST
     if hasattr(posterior, "posterior"):
         study, posterior = posterior, posterior.posterior
         local = bool(getattr(study, "local", False))
         simulations = getattr(study, "simulations", None) if simulations is None else simulations
         x_o = getattr(study, "x_o", None) if x_o is None else x_o
         timed = getattr(study, "after_pilot", simulations) if timed is None else timed
+        cost = getattr(study, "cost_model", None) if cost is None else cost
+        missing_cost = NO_COST_IN_STUDY
     if simulations is None or x_o is None:
         raise DataError(
             "diagnose needs the posterior, its simulations and x_o",
@@ -132,7 +136,7 @@ def diagnose(
                 f" {MIN_EFFECTIVE_OUTPUTS:.0f} are needed; run its draws and pass them as fresh="
             )
     checks.append(weight_health(simulations))
-    checks += _check_cost(cost, simulations if timed is None else timed, notes)
+    checks += _check_cost(cost, simulations if timed is None else timed, notes, missing=missing_cost)
     found = Diagnosis(tuple(checks), tuple(notes))
     _log.info("checks: %s", found.verdict)
     return found
@@ -178,11 +182,11 @@ def _describe_too_few(replicates: Replicates) -> str:
     return f"not measured: no posterior at {replicates.unanswered} held-out outputs, one at {len(replicates)} of them"
 
 
-def _check_cost(cost: Any, simulations: Simulations, notes: list[str]) -> list[Check]:
+def _check_cost(cost: Any, simulations: Simulations, notes: list[str], *, missing: str) -> list[Check]:
     """Check the cost model, where there is one and enough runs were timed."""
     cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
     if cost is None:
-        notes.append("cost model not checked: pass cost=")
+        notes.append(missing)
     elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < MIN_TIMED_RUNS:
         notes.append(f"cost model not checked: fewer than {MIN_TIMED_RUNS} runs have a measured cost")
     else:

@@ -28,6 +28,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], bool]] = {
     "Are there enough runs?": (("weights", "local_ess", "unanswered"), True),
     "Were costs as predicted?": (("cost_model",), False),
 }
+SMALL_P_VALUE = 0.05  # by which readers judge a single test
 WORDS: dict[Trust, str] = {"trust": "yes", "with care": "with care", "do not trust": "no"}
 
 
@@ -64,7 +65,7 @@ class Diagnosis(Displayed):
     Example:
         >>> print(Diagnosis((th.diagnostics.weight_health(np.zeros(500)),), ()))
         verdict: trust
-          Are there enough runs?  yes: 500 runs count as 500; the heaviest 1 % hold 1% of the weight
+          Are there enough runs?  yes: over the whole prior 500 runs count as 500; the heaviest 1 % ...
     """
 
     checks: tuple[Check, ...]
@@ -168,10 +169,23 @@ def _agreeing_reason(checks: list[Check]) -> str:
     """Say in one sentence that no check of a question found anything."""
     p_values = [float(p) for p in (getattr(check, "p_value", None) for check in checks) if p is not None]
     sizes = [float(size) for check in checks if check.name == "sbc" and (size := getattr(check, "ess", None))]
-    smallest = f"smallest {format_p_value(min(p_values))}" if p_values else ""
+    smallest = _describe_smallest(min(p_values), len(checks)) if p_values else ""
     if sizes:
         tests = f"{len(checks)} tests" if len(checks) > 1 else "one test"
         return f"{tests} over {sizes[0]:.0f} effective held-out runs agree with it ({smallest})"
     if len(checks) > 1 and p_values:
         return f"x_o lies among the simulations and among data of the posterior ({smallest})"
     return "; ".join(check.reason for check in checks)
+
+
+def _describe_smallest(p_value: float, tests: int) -> str:
+    """Give the smallest p-value of several tests; one that looks small alone is given as it counts among them.
+
+    Example:
+        >>> _describe_smallest(0.009, 5), _describe_smallest(0.3, 5)
+        ('smallest p = 0.009, which counts as p = 0.04 among 5 tests', 'smallest p = 0.30')
+    """
+    text = f"smallest {format_p_value(p_value)}"
+    if tests == 1 or p_value >= SMALL_P_VALUE:
+        return text
+    return f"{text}, which counts as {format_p_value(tests * p_value)} among {tests} tests"

@@ -63,7 +63,7 @@ class WeightHealth(DisplayedCheck):
     @property
     def reason(self) -> str:
         """One sentence with the numbers."""
-        worth = f"{self.n:,} runs count as {self.ess:,.0f}"
+        worth = f"over the whole prior {self.n:,} runs count as {self.ess:,.0f}"
         if self.failed_mass > CARE_FAILED_MASS:
             return f"{self.failed_mass:.1%} of prior mass failed: the posterior is conditional on finishing; {worth}"
         if self.ess < CARE_ESS:

@@ -288,7 +288,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
         self._warn_if_poor(result)
         return result
 
-    def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
+    def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int = 0) -> Array:
         """Draw (n, p) from the posterior at x_o, equally weighted."""
         return self.accepted(x_o).sample(n, seed=seed)
 

@@ -306,9 +306,9 @@ class Reach:
         table = x_o.reshape(-1, len(self.low))
         beyond = np.maximum(np.maximum(self.low - table, table - self.high), 0) / self.scale
         worst = beyond.max(0)
-        outside = np.flatnonzero(worst > MAX_BEYOND_SD)
+        outside = np.flatnonzero(worst > 0)  # all of them are named, as the diagnosis does; one must be far to warn
         nearest = float(_distances(table / self.scale, self.near / self.scale).min(1).max())
-        if not len(outside) and nearest <= MAX_SPACINGS * self.spacing:
+        if not np.any(worst > MAX_BEYOND_SD) and nearest <= MAX_SPACINGS * self.spacing:
             return ""
         first = outside[np.argsort(-worst[outside])][:5]
         which = ", ".join(self.names[i] if self.names else f"x_{i + 1}" for i in first)

@@ -185,7 +185,7 @@ class LikelihoodPosterior(PlottedPosterior, Divisible):
         """Draw from the surrogate posterior, with ESS and R-hat."""
         return sample_posterior(self.surrogate(x_o), self.prior, n, rng=np.random.default_rng(seed))
 
-    def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int) -> Array:
+    def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int = 0) -> Array:
         """Draw (n, p)."""
         if self.how != "pointwise":
             return self.chains(n, x_o, seed=seed).samples

@@ -156,7 +156,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         """Posterior quantiles (len(q), p); of whole numbers a value that occurs."""
         return w.quantile(self.theta, q, self.log_weights, discrete=find_discrete(self.parameter_levels))
 
-    def sample(self, n: int, x_o: npt.ArrayLike | None = None, *, seed: int) -> Array:
+    def sample(self, n: int, x_o: npt.ArrayLike | None = None, *, seed: int = 0) -> Array:
         """Draw (n, p), equally weighted, by systematic resampling."""
         self._check_observation(x_o)
         return w.resample(self.theta, self.log_weights, n, rng=np.random.default_rng(seed))

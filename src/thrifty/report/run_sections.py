@@ -193,15 +193,35 @@ def provenance_section(facts: Facts, digest: str, command: str | None) -> Sectio
 
 def _describe_prior(described: dict[str, Any]) -> str:
     names, low, high = (described.get(key, []) for key in ("names", "low", "high"))
-    kind = clean((described.get("recipe") or {}).get("kind", "own object"), 40)
-    parts = [f"{clean(n, 40)} in [{clean(a, 12)}, {clean(b, 12)}]" for n, a, b in zip(names, low, high, strict=False)]
+    recipe = described.get("recipe") or {}
+    kind, marginals = clean(recipe.get("kind", "own object"), 40), recipe.get("marginals") or [{}] * len(names)
+    parts = [
+        f"{clean(name, 40)}{_name_family(marginal)} in [{_format_bound(a)}, {_format_bound(b)}]"
+        for name, marginal, a, b in zip(names, marginals, low, high, strict=False)
+    ]
     return f"{kind}: " + ", ".join(parts[:20]) + (" …" if len(parts) > 20 else "")
+
+
+def _name_family(marginal: dict[str, Any]) -> str:
+    """Name the family of one parameter of an independent prior, with a blank before it; nothing where it has none.
+
+    Example:
+        >>> _name_family({"prior": {"kind": "Integers"}}), _name_family({"name": "loguniform"}), _name_family({})
+        (' Integers', ' loguniform', '')
+    """
+    name = (marginal.get("prior") or {}).get("kind") or marginal.get("name")
+    return f" {clean(name, 40)}" if name else ""
+
+
+def _format_bound(value: Any) -> str:
+    return clean(value, 12).removesuffix(".0")
 
 
 def _describe_simulator(parts: Any) -> str:
     if not isinstance(parts, dict):
         return "unknown"
-    shown = [f"{clean(name, 50)} {clean(value, 30)}" for name, value in list(parts.items())[:8]]
+    labels = {"format": "fingerprint format"}  # the store has a format of its own
+    shown = [f"{clean(labels.get(name, name), 50)} {clean(value, 30)}" for name, value in list(parts.items())[:8]]
     return "; ".join(shown) + (f"; and {len(parts) - 8} more" if len(parts) > 8 else "")
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from thrifty.campaign.campaign import Campaign
+    from thrifty.costs import FittedCost
     from thrifty.diagnostics import Diagnosis
     from thrifty.report.results import Result
 
@@ -119,8 +120,10 @@ class Study(Displayed):
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """All checks at x_o, computed when first used: `th.diagnose(study)`. A saved study keeps them in its folder."""
-        from thrifty.costs import cost_from_dict
+        """All checks at x_o, computed when first used, as `th.diagnose(study, seed=study.seed)` makes them.
+
+        A saved study keeps them in its folder.
+        """
         from thrifty.diagnostics import diagnose
         from thrifty.report.results import add_diagnosis
 
@@ -131,14 +134,21 @@ class Study(Displayed):
                 fix="study.each[0].diagnosis, and so on",
             )
 
-        recipe = None
-        if self.campaign is not None and self.campaign.price is None:  # a cost model is not in units of a price
-            recipe = self.campaign.session.settings().cost_model
         with warn_once(self._warned):
-            found = diagnose(self, cost=None if recipe is None else cost_from_dict(recipe), seed=self.seed)
+            found = diagnose(self, seed=self.seed)
         for folder, result in self._saved:
             add_diagnosis(folder, result, found.to_dict())
         return found
+
+    @property
+    def cost_model(self) -> FittedCost | None:
+        """The cost model of the campaign's plan; None without one, or where costs are paid at a price."""
+        from thrifty.costs import cost_from_dict
+
+        if self.campaign is None or self.campaign.price is not None:  # a cost model is not in units of a price
+            return None
+        recipe = self.campaign.session.settings().cost_model
+        return None if recipe is None else cost_from_dict(recipe)
 
     @cached_property
     def after_pilot(self) -> Simulations:

@@ -58,13 +58,26 @@ def check(
     size = len(pack(simulator))
     title = settings.simulator.python or " ".join(settings.simulator.command)
     screen.step("simulator", f"{title} can be sent to workers ({max(size / 1000, 0.1):,.1f} kB)")
-    findings = Findings.of(*_do_runs(settings, simulator, limit=limit))
+    findings = Findings.of(*_run_with_advice(settings, simulator, limit=limit))
     for line in [*findings.lines(settings), _disk_line(settings, findings.outputs)]:
         screen.data(line)
     screen.result(findings.as_dict())
     _check_observed(settings, findings, screen)
     screen.next("thrifty plan")
     return 0
+
+
+def _run_with_advice(settings: Settings, simulator: Any, *, limit: float) -> tuple[list[tuple[Any, Any]], list[Any]]:
+    """Do the runs; where one fails and the prior is still the one that `thrifty init` wrote, say so."""
+    from thrifty.cli.commands.init import find_unedited
+
+    try:
+        return _do_runs(settings, simulator, limit=limit)
+    except SimulatorError as error:
+        if not error.fix and (unedited := find_unedited(settings.text)):
+            listed = ", ".join(unedited)
+            error.fix = f"edit the range of {listed} in [prior] of {settings.path.name}: 0 to 1 is a placeholder"
+        raise
 
 
 def _do_runs(settings: Settings, simulator: Any, *, limit: float) -> tuple[list[tuple[Any, Any]], list[Any]]:
@@ -112,6 +125,7 @@ def _run_one(engine: Any, task: Any) -> Any:
         body = "\n    ".join(text[-12:])
         found = re.search(r"^\[([a-z]+(?:-[a-z]+)+)\] ", outcome.error, re.MULTILINE)  # "[bad-output] ..."
         code = found[1] if found else "simulator-failed"
+        body = body.removeprefix(f"[{code}] ")  # it begins the message
         raise SimulatorError(f"theta = [{theta}] gave {outcome.status}:\n    {body}", code=code)
     return outcome
 

@@ -44,7 +44,7 @@ def infer(
     """
     from thrifty.campaign.campaign import Campaign
     from thrifty.cli.failed_runs import accept_failures
-    from thrifty.cli.finish_study import keep_study
+    from thrifty.cli.finish_study import advise_more_runs, keep_study
     from thrifty.cli.project import check_has_runs, find_folder, order_observed, relative_path
     from thrifty.report.results import check_name
     from thrifty.study.study import fit_study
@@ -66,6 +66,8 @@ def infer(
     study = fit_study(chosen, simulations, x_o, label=label, campaign=campaign, seed=seed)
     screen.step(label, f"fitted {count_things(int(simulations.ok.sum()), 'run')} in {study.seconds:.0f} s")
     code = keep_study(study, screen, name=name, checks=not no_checks, patient=all_checks)
+    if "diagnosis" in vars(study) and (advice := advise_more_runs(study.diagnosis, label)):
+        screen.say(advice)
     screen.next(f"thrifty report {relative_path(place)}")
     return code
 

@@ -108,6 +108,21 @@ def _prior_line(name: str, low: float | str, high: float | str, family: str = "u
     return f'{name} = {{ family = "{family}", low = {low}, high = {high} }}'
 
 
+def _placeholder(name: str) -> str:
+    return f"{_prior_line(name, 0.0, 1.0)}   # edit the range"
+
+
+def find_unedited(text: str) -> list[str]:
+    """Return the parameters of a configuration whose range is still the placeholder of `thrifty init --command`.
+
+    Example:
+        >>> find_unedited(command_files("./model {beta} {gamma}")["thrifty.toml"].replace("0.0", "0.5", 1))
+        ['gamma']
+    """
+    names = [line.partition("=")[0].strip() for line in text.splitlines()]
+    return [name for name, line in zip(names, text.splitlines(), strict=True) if name and line == _placeholder(name)]
+
+
 def default_files() -> dict[str, str]:
     """Write the files of a small epidemic model."""
     prior = "\n".join([_prior_line("infection", 0.1, 2.0), _prior_line("recovery", 0.1, 1.0, "loguniform")])
@@ -134,7 +149,7 @@ def command_files(command: str, folder: Path = Path()) -> dict[str, str]:
         '#                            # with its cost: {"x": [...], "cost": ...}. Or "csv", "npy"\n'
         '# file = "out.csv"           # the file it writes, instead of standard output; each run has its own folder'
     )
-    prior = "\n".join(f"{_prior_line(name, 0.0, 1.0)}   # edit the range" for name in names)
+    prior = "\n".join(map(_placeholder, names))
     toml = _fill_template(simulator=simulator, prior=prior, n=1000, pilot=60)
     return {"thrifty.toml": toml.replace('observed = "observed.csv"', '# observed = "observed.csv"')}
 
