@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 
 import numpy as np
@@ -20,6 +21,7 @@ def simulate(theta, rng):
 
 
 def simulate_events(theta, rng):
+    time.sleep(0.002)  # a budget of wall time fixes as many draws as would fit into it
     return th.Output([theta[0] + rng.normal(), theta[1]], cost=float(np.exp(4 * theta[0])))
 
 
@@ -71,6 +73,6 @@ def test_a_budget_in_the_unit_of_cost_needs_no_explanation(tmp_path):
 def test_events_beside_a_budget_of_wall_time(tmp_path):
     c = th.Campaign(tmp_path / "c", simulate_events, PRIOR, seed=1, cost="reported", unit="events")
     c.pilot(60, **QUIET)
-    c.plan(budget="30 s")
+    c.plan(budget="5 s")
     text = str(c.status())
-    assert "events in " in text and "budget 30 s of wall time" in text and "Cost is summed over runs" in text
+    assert "events in " in text and "budget 5 s of wall time" in text and "Cost is summed over runs" in text
