@@ -110,10 +110,9 @@ abc = th.ABC(prior).fit(study.simulations)  # the pool is weighted: any method c
 """
 
 
-REASONS = """What is left where rounds are behind: few runs and several peaks. At the expensive place of squares the
-budget pays for few runs around four peaks, which come out too wide. On two_moons the width is right, and so are the
-shares of the two crescents under the learned likelihood; the walkers that draw from it do not cross from one to the
-other and keep the shares of their start, which MMD² sees.
+REASONS = """What is left where rounds are behind: at the expensive place of squares the budget pays for few runs around
+four peaks. Single posteriors of two_moons, without a penalty or at 1/50, are far off: none of the three networks learned
+the thin crescents there, and the loss of the first training did not show that more epochs would help.
 """
 
 
@@ -223,9 +222,9 @@ def rests_on(record: Record) -> str:
         f"From the record of `studies/rounds.py`: {record['tasks']} of {asked} tasks,"
         f" {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code {commits}, {record['machine']}."
         " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page. Settings"
-        " were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows that"
-        " the frozen code repeats to the last digit are older. Each seed has another place (x_o in the cheap, middle or"
-        " expensive part of the prior); plain NPE is one fit for all three."
+        " were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows"
+        " that the frozen code repeats to the last digit are older. Each seed has another place (x_o in the cheap, middle"
+        " or expensive part of the prior); plain NPE is one fit for all three."
     )
 
 
