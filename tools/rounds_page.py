@@ -111,7 +111,7 @@ abc = th.ABC(prior).fit(study.simulations)  # the pool is weighted: any method c
 
 
 REASONS = """What is left where rounds are behind: at the expensive place of squares the budget pays for few runs around
-four peaks. Single posteriors of two_moons, without a penalty or at 1/50, are far off: none of the three networks learned
+four peaks. Single posteriors of two_moons, without a penalty or at 1/50, are far off: none of three networks learned
 the thin crescents there, and the loss of the first training did not show that more epochs would help.
 """
 
