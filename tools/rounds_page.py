@@ -221,10 +221,10 @@ def rests_on(record: Record) -> str:
     return (
         f"From the record of `studies/rounds.py`: {record['tasks']} of {asked} tasks,"
         f" {record['cpu_seconds'] / 3600:.1f} CPU hours, {record['date']}, code {commits}, {record['machine']}."
-        " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page. Settings"
-        " were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were run. Rows"
-        " that the frozen code repeats to the last digit are older. Each seed has another place (x_o in the cheap, middle"
-        " or expensive part of the prior); plain NPE is one fit for all three."
+        " `python studies/rounds.py --full` adds what is missing, `tools/rounds_page.py` writes this page."
+        " Settings were chosen on other problems (`studies/rounds_development.py`) and frozen before these seeds were"
+        " run. Rows that the frozen code repeats to the last digit are older. Each seed has another place (x_o in the"
+        " cheap, middle or expensive part of the prior); plain NPE is one fit for all three."
     )
 
 
