@@ -250,3 +250,10 @@ def test_a_column_without_any_figure_is_left_out(sims: th.Simulations):
 )  # fmt: skip
 def test_costs_have_three_figures_and_no_powers_of_ten(value: float, text: str):
     assert format_amount(value, "events") == text
+
+
+def test_a_cell_of_html_keeps_a_long_reason():
+    """A cell of text is cut, one of HTML breaks its lines."""
+    reason = "the posterior is not affected " * 10
+    card = Card("checks", header=("question", "why"), rows=[("costs?", reason)])
+    assert reason.strip() in card.to_html() and reason.strip() not in str(card) and "…" in str(card)

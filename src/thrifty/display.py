@@ -13,7 +13,7 @@ from html import escape
 from typing import Any
 
 MAX_ROWS = 24  # of a table: what fits on a screen
-MAX_CELL_CHARACTERS = 160
+MAX_CELL_CHARACTERS, MAX_HTML_CELL_CHARACTERS = 160, 600  # a cell of HTML breaks its lines
 
 
 @dataclass(frozen=True)
@@ -56,18 +56,19 @@ class Card:
 
     def to_html(self) -> str:
         """Write a paragraph, tables and paragraphs; everything is escaped."""
-        facts = [(label, _shorten(text)) for label, text in self.facts]
+        facts = [(label, _shorten(text, MAX_HTML_CELL_CHARACTERS)) for label, text in self.facts]
+        shown = self._shown(MAX_HTML_CELL_CHARACTERS)
         pieces = [
             _write_paragraph(self.title),
             write_table((), facts) if facts else "",
-            write_table(self.header, self._shown(), bold=self.bold) if self.rows else "",
+            write_table(self.header, shown, bold=self.bold) if self.rows else "",
             *(part.to_html() for part in self.parts),
             *(_write_paragraph(note) for note in self._all_notes()),
         ]
         return f"<div>{''.join(pieces)}</div>"
 
-    def _shown(self) -> list[list[str]]:
-        return [[_shorten(cell) for cell in row] for row in self.rows[:MAX_ROWS]]
+    def _shown(self, most: int = MAX_CELL_CHARACTERS) -> list[list[str]]:
+        return [[_shorten(cell, most) for cell in row] for row in self.rows[:MAX_ROWS]]
 
     def _all_notes(self) -> list[str]:
         left = len(self.rows) - MAX_ROWS
@@ -185,9 +186,9 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
     return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
 
 
-def _shorten(text: str) -> str:
+def _shorten(text: str, most: int = MAX_CELL_CHARACTERS) -> str:
     text = " ".join(text.split())
-    return text if len(text) <= MAX_CELL_CHARACTERS else text[: MAX_CELL_CHARACTERS - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def format_number(value: float) -> str:

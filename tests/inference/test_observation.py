@@ -49,7 +49,7 @@ def test_far_observation_is_warned_with_distances(rng):
     x = rng.standard_normal((5000, 10))
     reach = Reach.of(x, np.zeros(5000))
     with pytest.warns(
-        th.ThriftyWarning, match=r"far-observation.* outside all 5000 simulations in 3 of 10 .*nearest distance 2\d"
+        th.ThriftyWarning, match=r"far-observation.* outside all 5,000 simulations in 3 of 10 .*nearest distance 2\d"
     ):
         warn_if_far(reach, np.r_[np.full(3, 14.0), np.zeros(7)])
 

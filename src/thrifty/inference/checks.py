@@ -313,10 +313,10 @@ class Reach:
         first = outside[np.argsort(-worst[outside])][:5]
         which = ", ".join(self.names[i] if self.names else f"x_{i + 1}" for i in first)
         where = (
-            f"outside all {self.n} simulations in {len(outside)} of {len(worst)} statistics"
+            f"outside all {self.n:,} simulations in {len(outside)} of {len(worst)} statistics"
             f" ({which}; up to {worst.max():.3g} sd beyond the last)"
             if len(outside)
-            else f"between the {self.n} simulations"
+            else f"between the {self.n:,} simulations"
         )
         alone = ": the model may be wrong, and the posterior extrapolates"  # both far beyond the range and alone there
         return (
