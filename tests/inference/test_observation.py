@@ -65,7 +65,7 @@ def test_every_statistic_outside_is_named():
 def test_off_the_sheet_is_warned_too(rng):
     first = rng.standard_normal(2000)
     x = np.column_stack([first, first + 0.01 * rng.standard_normal(2000)])
-    assert "between the 2000 simulations" in Reach.of(x, np.zeros(2000)).describe_far(np.array([1.5, -1.5]))
+    assert "between the 2,000 simulations" in Reach.of(x, np.zeros(2000)).describe_far(np.array([1.5, -1.5]))
 
 
 def test_ordinary_observations_are_not_warned(rng):
