@@ -105,6 +105,17 @@ def start_driver(folder, delay):
     )
 
 
+def wait_until_idle(pids):
+    """Wait until processes use no CPU time for a second: their simulators sleep."""
+    used, until = None, time.monotonic() + 30
+    while time.monotonic() < until:
+        now = [sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids]
+        if now == used:
+            return
+        used = now
+        time.sleep(1.0)
+
+
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_at_the_terminal(copied, times):
     """The signal reaches the executor's workers too: once, running bundles are finished; twice, they end now."""
@@ -116,7 +127,7 @@ def test_ctrl_c_at_the_terminal(copied, times):
         until = time.monotonic() + 30
         while len(scenario.workers_of(driver.pid)) < 2 and time.monotonic() < until:
             time.sleep(0.1)
-        time.sleep(1.0)
+        wait_until_idle(scenario.workers_of(driver.pid))  # on a busy machine a worker may still be starting
     before = len(recorded(folder))
     tree = psutil.Process(driver.pid).children(recursive=True)
     for _ in range(times):
