@@ -224,6 +224,12 @@ class DensityNet(nn.Module):
         super().__init__()
         self.density, self.embedding = density, embedding or nn.Identity()
         self.shift: Shift | None = None
+        self.by_output = False  # each number's networks keep their own best epoch, not each member's together
+
+    @property
+    def parts(self) -> int:
+        """How many parts have a best epoch of their own: the members, or each number of each."""
+        return self.members * self.density.features if self.by_output else self.members  # type: ignore[operator]
 
     @property
     def members(self) -> int:
@@ -263,6 +269,10 @@ class DensityNet(nn.Module):
         """Log density (members, b) of each member: what is maximised, so that each learns by itself."""
         value = self.log_prob_atoms(y[:, None], c)[..., 0]
         return value if self.shift is None else value - self.shift(c)[1].sum(-1)
+
+    def log_prob_parts(self, y: Tensor, c: Tensor) -> Tensor:
+        """What each part (parts, b) adds to its member's log density."""
+        return self.density.log_prob_outputs(y, c) if self.by_output else self.log_prob_members(y, c)  # type: ignore[operator]
 
     def sample(self, n: int, c: Tensor, g: torch.Generator) -> Tensor:
         """Draw n (m n, p) given each row of c (m, ...)."""

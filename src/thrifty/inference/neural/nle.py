@@ -17,7 +17,7 @@ from thrifty.inference.neural.likelihood_fit import FailurePolicy, LikelihoodMet
 from thrifty.inference.neural.prepare import Rows
 from thrifty.inference.neural.recipes import MAF, AutoregressiveMixture, MixtureDensity
 from thrifty.inference.neural.standardise import Frame
-from thrifty.inference.neural.training_settings import Training
+from thrifty.inference.neural.training_settings import MANY_OUTPUTS, Training
 from thrifty.types import Array, Prior
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class NLE(LikelihoodMethod):
 
         x, theta = torch.from_numpy(frame.encode_x(rows.x)), torch.from_numpy(frame.encode_condition(rows.theta))
         net = build_density(network, x, theta, context=theta.shape[1], likelihood=True)
+        many = x.shape[1] > MANY_OUTPUTS and frame.cells is None
+        net.by_output = many and isinstance(network, AutoregressiveMixture)
         if frame.cells is None:
             return net, (x, theta)
         tied = frame.cells.which
@@ -79,7 +81,7 @@ class NLE(LikelihoodMethod):
     @staticmethod
     def _loss(net: Any, rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:
         x = rows[0] if len(rows) == 2 else _draw_in_cells(rows, g)
-        return -net.log_prob_members(x, rows[1])
+        return -net.log_prob_parts(x, rows[1])
 
 
 def _draw_in_cells(rows: tuple[torch.Tensor, ...], g: torch.Generator) -> torch.Tensor:

@@ -53,7 +53,7 @@ class _State:
     validation: list[float] = field(default_factory=list)
     lowest: Tensor = field(
         default_factory=lambda: torch.full((1,), math.inf).double()
-    )  # validation loss of each member
+    )  # validation loss of each part: of each member, or of each output of each
     best_epoch: int = 0
     since: int = 0
     steps: int = 0
@@ -63,6 +63,10 @@ class _State:
     @property
     def parameters(self) -> list[nn.Parameter]:
         return [p for group in self.optimiser.param_groups for p in group["params"]]
+
+    @property
+    def members(self) -> int:
+        return getattr(self.net, "members", 1)
 
 
 class Table:
@@ -140,7 +144,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
         parameters, lr=settings.learning_rate, weight_decay=settings.weight_decay or 0.0, fused=True
     )
     state = _State(net, copy.deepcopy(net), copy.deepcopy(net), optimiser, make_generator(seed))
-    state.lowest = torch.full((getattr(net, "members", 1),), math.inf, dtype=torch.float64)
+    state.lowest = torch.full((getattr(net, "parts", 1),), math.inf, dtype=torch.float64)
     path = Path(settings.checkpoint) if settings.checkpoint else None
     mark = ""
     if path:
@@ -160,7 +164,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
                 _save_checkpoint(path, mark, state)
     net.load_state_dict(state.best.state_dict())
     net.to("cpu").eval()
-    losses, members = (tuple(state.train), tuple(state.validation)), tuple(state.lowest.tolist())
+    losses, members = (tuple(state.train), tuple(state.validation)), tuple(_add_parts(state.lowest, state).tolist())
     return TrainingCurve(*losses, state.best_epoch, state.seconds, stopped, members)
 
 
@@ -195,7 +199,7 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
     """Pass once over the training rows in a new order; return the mean weighted loss."""
     rows = table.rows
     state.net.train()
-    clip = settings.clip / math.sqrt(len(state.lowest))  # of the mean over members
+    clip = settings.clip / math.sqrt(state.members)  # of the mean over members
     parts = max(round(len(rows) / settings.choose_batch(len(rows))), 1)
     order = rows[torch.randperm(len(rows), generator=state.generator).to(rows.device)]
     parameters = state.parameters
@@ -205,7 +209,8 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
         state.steps += 1
         for group in state.optimiser.param_groups:
             group["lr"] = _choose_rate(state, settings, parts)
-        value = (table.weigh(which, held=False) * loss(state.net, _take(table, which), state.generator)).mean()
+        each = _add_parts(loss(state.net, _take(table, which), state.generator), state)
+        value = (table.weigh(which, held=False) * each).mean()
         state.optimiser.zero_grad(set_to_none=True)
         value.backward()
         norm = nn.utils.clip_grad_norm_(parameters, clip, foreach=True)
@@ -225,13 +230,21 @@ def _train_epoch(state: _State, loss: Loss, table: Table, settings: Training) ->
     return total / float(table.weights[rows].sum())
 
 
+def _add_parts(losses: Tensor, state: _State) -> Tensor:
+    """Return losses (members, ...) from those of all parts (parts, ...)."""
+    return losses if len(state.lowest) == state.members else losses.unflatten(0, (state.members, -1)).sum(1)
+
+
 def _take(table: Table, which: Tensor) -> tuple[Tensor, ...]:
     return tuple(t[which] for t in table.tensors)
 
 
 @torch.no_grad()
 def _validate(state: _State, loss: Loss, table: Table) -> None:
-    """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time."""
+    """Record the weighted mean loss of the averaged network over the held-out rows; same contrasts every time.
+
+    Every part keeps its own best epoch. Whether training goes on is decided by all members' parts together.
+    """
     state.average.eval()
     contrasts = make_generator(0)
     for mine, theirs in zip(state.average.buffers(), state.net.buffers(), strict=True):
@@ -243,15 +256,16 @@ def _validate(state: _State, loss: Loss, table: Table) -> None:
     values = (total / mass).nan_to_num(math.inf, math.inf, math.inf)
     if not _are_apart(state.net):
         values = values.mean().expand(len(values))
-    better = values < state.lowest
-    state.validation.append(float(values.mean()))
+    better, first = values < state.lowest, not state.validation
+    state.validation.append(float(_add_parts(values, state).mean()))
     if state.validation[-1] <= min(state.validation):
         state.best_epoch = len(state.validation) - 1
-    if better.any() or len(state.validation) == 1:
-        state.since, state.lowest = 0, torch.where(better, values, state.lowest)
-        _keep_best(state, better if len(state.validation) > 1 else torch.ones_like(better))
-    else:
-        state.since += 1
+    if better.any() or first:
+        state.lowest = torch.where(better, values, state.lowest)
+        _keep_best(state, torch.ones_like(better) if first else better)
+    by_output = len(values) > state.members
+    gained = state.best_epoch == len(state.validation) - 1 if by_output else bool(better.any())
+    state.since = 0 if gained or first else state.since + 1
 
 
 def _are_apart(net: nn.Module) -> bool:
@@ -260,7 +274,7 @@ def _are_apart(net: nn.Module) -> bool:
 
 
 def _keep_best(state: _State, better: Tensor) -> None:
-    """Copy the averaged numbers of the members that became better; of all at once where they are one network."""
+    """Copy the averaged numbers of the parts that became better; of all at once where they are one network."""
     if better.all():
         state.best.load_state_dict(state.average.state_dict())
         return
@@ -289,6 +303,8 @@ def _identify_training(net: nn.Module, tensors: tuple[Tensor, ...], settings: Tr
     kept = {k: v for k, v in asdict(settings).items() if k not in free and (k not in later or v)}
     digest.update(repr(sorted(kept.items())).encode())
     digest.update(str(seed).encode())
+    if getattr(net, "by_output", False):
+        digest.update(b"by output")
     return digest.hexdigest()
 
 

@@ -23,6 +23,7 @@ EPOCH_FACTOR, MIN_CYCLE_EPOCHS, MAX_CYCLE_EPOCHS = 1400.0, 10, 100
 IMAGE_BATCH_ROWS = 64
 CYCLE_BATCH_ROWS = 100  # steps of 50 rows take more time an epoch, of 250 more epochs
 FEW_OUTPUTS = 6  # a likelihood of so few may need many epochs for its details, one of more learns the noise of its runs
+MANY_OUTPUTS = 10  # above, each output of a likelihood keeps its own best epoch (`likelihood_fit`)
 # Weight decay of a likelihood of many outputs is DECAY_RUNS / n. Without, 200 runs of ten outputs lose 1.0 nat, 500
 # runs of eight 0.8 nat; with three times as much, 3,000 runs of eight lose 0.5 nat (development seeds 101 to 107).
 DECAY_RUNS, MAX_WEIGHT_DECAY = 600.0, 1.5

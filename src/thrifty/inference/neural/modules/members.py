@@ -109,16 +109,25 @@ class MembersNet(nn.Module):
 
     def log_prob_members(self, y: Tensor, c: Tensor) -> Tensor:
         """Log density (k, b) of each member; c may be one row for all of y."""
+        density, log_scale = self._log_parts(y, c)
+        return density.sum(1) - log_scale.sum(-1)
+
+    def log_prob_outputs(self, y: Tensor, c: Tensor) -> Tensor:
+        """Return what the networks of each member and number add (k p, b) to its log density."""
+        density, log_scale = self._log_parts(y, c)
+        return (density - log_scale.transpose(1, 2)).flatten(0, 1)
+
+    def _log_parts(self, y: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log densities of u (k, p, b) and log scales of the affine layer (k, b, p), or a zero without one."""
         c = (c[:1] if len(c) > 1 and c.stride(0) == 0 else c)[None]
-        u, volume = y[None], torch.zeros(())
+        u, log_scale = y[None], torch.zeros(1, 1, 1)
         if self.affine is not None:
             place, log_scale = _bounded(self.affine(u, c).transpose(1, 2))  # each (k, b, p)
             u = (u - place) * torch.exp(-log_scale)
-            volume = log_scale.sum(-1)
         shares, means, log_scales = self._components(self.mixture(u, c))
         each = (u.expand(self.members, -1, -1).transpose(1, 2)[..., None] - means) * torch.exp(-log_scales)
-        density = torch.logsumexp(shares - 0.5 * each**2 - log_scales, -1) - 0.5 * _LOG_2PI  # (k, p, b)
-        return density.sum(1) - volume
+        density = torch.logsumexp(shares - 0.5 * each**2 - log_scales, -1) - 0.5 * _LOG_2PI
+        return density, log_scale
 
     def keep(self, kept: Sequence[int]) -> None:
         """Drop all members but these, by their numbers."""
