@@ -59,3 +59,21 @@ def test_the_page_shows_the_known_answers_of_the_records(benchmark_module):
     table = benchmark_module.make_table(rows)
     assert table in benchmark_module.PAGE.read_text(), "python benchmarks/known_answers.py --page"
     assert benchmark_module.make_table([row | {"ours": row["ours"] + 0.5} for row in rows]) != table  # the mutant
+
+
+@pytest.mark.parametrize("benchmark_module", ["tied_outputs"], indirect=True)
+def test_the_page_shows_the_divergences_of_the_records(benchmark_module):
+    rows = benchmark_module.read_rows(benchmark_module.RECORDS)
+    assert {(row["network"], row["cells"]) for row in rows} >= {(name, True) for name in benchmark_module.NETWORKS}
+    table = benchmark_module.make_table(rows)
+    assert table in benchmark_module.PAGE.read_text(), "python benchmarks/tied_outputs.py --page"
+    changed = [row | {"divergence": row["divergence"] + 0.5} for row in rows]
+    assert benchmark_module.make_table(changed) != table  # the mutant
+
+
+@pytest.mark.slow
+def test_every_network_is_compared_on_ties():
+    command = [sys.executable, str(BENCHMARKS / "tied_outputs.py"), "--quick"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "without cells | 1 |" in done.stdout
