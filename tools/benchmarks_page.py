@@ -14,42 +14,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from benchmark_figures import draw_problem
+from benchmark_hours import Hours, estimate_hours
+from peers_page import write_costs, write_losses
 from real_simulators_page import Lines, write_examples, write_table
 
-from thrifty.benchmark import (
-    METHODS,
-    PLACES,
-    PROBLEMS,
-    Record,
-    describe,
-    find_problem,
-    list_tasks,
-    read_records,
-)
-from thrifty.benchmark.benchmark_summary import BASELINE, Ratio, compare_cost, curve
+from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
+from thrifty.benchmark.benchmark_summary import curve
 from thrifty.benchmark.records import pick
-from thrifty.benchmark.roster import list_methods
-from thrifty.benchmark.tasks import BUDGETS, SEEDS
-from thrifty.plots.style import COLOURS, make_figure, set_labels, set_plain_ticks
+from thrifty.benchmark.tasks import BUDGETS, DEFAULT_PROBLEMS, SEEDS
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "benchmark" / "records.jsonl"
 EXAMPLES = ROOT / "benchmarks" / "records" / "equal_budgets.jsonl"
+RADIO = ROOT / "benchmarks" / "records" / "radio_law.json"  # made by tools/fit_radio.py
 PAGE = ROOT / "docs" / "benchmarks.md"
 FIGURES = ROOT / "docs" / "figures" / "benchmark"
-DRAWN = {  # method -> (colour, marker) in the figures: the lines a reader compares first
-    "npe": (COLOURS[0], "o"),
-    "npe-aware": (COLOURS[1], "s"),
-    "nle-aware": (COLOURS[2], "^"),
-    "rounds-nle-aware": (COLOURS[3], "D"),
-    "smcabc-aware": (COLOURS[4], "v"),
-    "sbi-npe": (COLOURS[5], "P"),
-    "sbi-tsnpe": (COLOURS[6], "X"),
-    "sbi-snle": ("0.4", "*"),
-    "pyabc-smc": ("0.6", "<"),
-}
-PEERS = tuple(name for name in METHODS if name.startswith(("sbi", "pyabc")))
-DEFAULTS = {False: "npe-aware", True: "rounds-nle-aware"}  # by whether the posterior is narrow: what a user is told
 
 
 def write_problems(records: Sequence[Record]) -> str:
@@ -61,11 +41,13 @@ def write_problems(records: Sequence[Record]) -> str:
         "### Problems",
         _problem_table(problems),
         "### Cost to be as accurate as plain NPE",
-        _summary(records, problems, methods),
+        write_costs(records, problems),
         "### Where a peer is ahead",
-        _losses(records, problems),
+        write_losses(records, problems),
         "### CPU seconds of training beside simulation",
         _seconds_table(records, methods),
+        "### CPU hours of the whole set",
+        _hours_table(records, methods),
         "### Problem by problem",
         *(_problem(records, name, methods) for name in problems),
         _no_answers(records),
@@ -87,36 +69,13 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
         " the exact posterior; 0.5 is perfect. [Benchmark a method](howto/benchmark.md) adds yours.\n\n"
         f"So far there are {len(records):,} records: {len(problems)} of {len(PROBLEMS)} problems, {len(methods)} of"
         f" {len(METHODS)} methods, {len(pairs)} pairs of them, at most {max(seeds)} of {SEEDS} seeds for a pair,"
-        f" budgets {budgets}. One seed has no error, and is no evidence by itself. The whole set has"
-        f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}; the command `thrifty benchmark --workers 2 --out"
-        " benchmarks/records/benchmark` continues it. At the CPU time of these records, the whole set of these methods"
-        f" takes {estimate_hours(records, methods):.1f} CPU hours without the classifiers.\n\n"
+        f" budgets {budgets}. One seed has no error, and is no evidence by itself. The command `thrifty benchmark"
+        f" --workers 2 --out benchmarks/records/benchmark` continues with a set of {len(DEFAULT_PROBLEMS)} problems,"
+        f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}; `--problems all` adds the other problems.\n\n"
         "Settings of thrifty's rounds were chosen on lotka_volterra, slcp, gaussian_8, gaussian_2 and counts, with"
         " other seeds; the other methods have the defaults of their libraries.\n\n"
         f"Made with thrifty {_listed(versions)}, code {_listed(commits)}, on {_listed(dates)} ({'; '.join(machines)})."
     )
-
-
-def estimate_hours(records: Sequence[Record], methods: Sequence[str]) -> float:
-    """CPU hours of the whole set for these methods; a budget without records is scaled from the nearest one."""
-    total = 0.0
-    known = {
-        method: {b: np.mean([_task_seconds(r) for r in mine if r.budget == b]) for b in {r.budget for r in mine}}
-        for method in methods
-        if (mine := pick(records, method=method, error=""))
-    }
-    every = list_methods()  # records are read where what made them is not installed, too
-    for task in list_tasks(PROBLEMS, [every[name] for name in known], BUDGETS, SEEDS):
-        seconds = known[task.method]
-        nearest = min(seconds, key=lambda budget: abs(np.log(budget / task.budget)))
-        total += seconds[nearest] * task.budget / nearest
-    return total / 3600
-
-
-def _task_seconds(record: Record) -> float:
-    return (
-        record.fit_seconds + record.simulator_seconds + 3 * record.sample_seconds
-    )  # an amortised fit has three places
 
 
 def _problem_table(problems: Sequence[str]) -> str:
@@ -132,79 +91,25 @@ def _problem_table(problems: Sequence[str]) -> str:
         " observations.\n\n"
     )
     head = ["problem", "parameters", "outputs", "modes", "cost range", "ceiling", "volume", "exact draws by"]
-    return text + write_table(head, rows)
+    return text + write_table(head, rows) + "\n\n" + _describe_radio()
 
 
-def _summary(records: Sequence[Record], problems: Sequence[str], methods: Sequence[str]) -> str:
-    rows = []
-    for name in problems:
-        cells = [_format_ratio(compare_cost(records, name, method)) for method in methods if method != BASELINE]
-        if set(cells) != {"–"}:
-            rows.append([name, *cells])
-    if not rows:
-        return "No problem has records of plain NPE and of another method at the same place and seed yet."
-    text = (
-        "What a method pays until its C2ST is that of plain NPE at its largest budget, over what plain NPE paid; below"
-        " 1 is cheaper. Over the same places and seeds; ± is the jackknife error over seeds. `<`: the smallest budget"
-        " was enough; `not`: no budget was; –: no records.\n\n"
+def _describe_radio() -> str:
+    """Say what the problem `radio` is, and how close it is to the radio model."""
+    found = json.loads(RADIO.read_text(encoding="utf-8"))
+    pairs, covered = found["pairs"], found["coverage"]
+    residuals = found["residuals"]
+    squares, skewness = residuals["mean_square"], max(np.abs(residuals["skewness"]))
+    return (
+        "The problem radio is not the radio model itself, whose likelihood is not known: its outputs are the statistics"
+        f" of the radio model, drawn from a normal law fitted to {found['runs']:,} of its runs (`tools/fit_radio.py`)."
+        " So its posterior is exact; its cost is that of the model. How close it is to the model, on"
+        f" {found['held_out']:,} other runs: a classifier tells pairs of parameters and statistics of the model from"
+        f" those of the law with accuracy {pairs['law']:.3f} (0.5 is perfect; {pairs['law_10_%_wider']:.3f} if the law"
+        f" were 10 % wider). The mean square of standardised residuals is {min(squares):.2f} to {max(squares):.2f}"
+        f" instead of 1, their skewness at most {skewness:.2f}. The 90 % intervals of the problem's posterior hold"
+        f" {min(covered):.0%} to {max(covered):.0%} of the parameters of {found['covered']} runs of the model."
     )
-    return text + write_table(["problem", *(m for m in methods if m != BASELINE)], rows)
-
-
-def _format_ratio(ratio: Ratio | None) -> str:
-    if ratio is None:
-        return "–"
-    if ratio.bound == ">":
-        return "not"
-    error = "" if np.isnan(ratio.error) else f" ± {ratio.error:.2f}"
-    return f"{'< ' if ratio.bound else ''}{ratio.value:.2f}{error}"
-
-
-def _losses(records: Sequence[Record], problems: Sequence[str]) -> str:
-    """Hold thrifty's default for each kind of problem against every peer, over the same places and seeds."""
-    rows = []
-    for name in problems:
-        default = DEFAULTS[find_problem(name).narrow]
-        gaps = {peer: gap for peer in PEERS if (gap := _gap(records, name, default, peer)) is not None}
-        if gaps:
-            best = max(gaps, key=lambda peer: gaps[peer][0])
-            mean, error, seeds = gaps[best]
-            shown = f"{mean:+.3f}" + ("" if np.isnan(error) else f" ± {error:.3f}")
-            rows.append([name, default, best, shown, str(seeds), _name_winner(mean, error)])
-    if not rows:
-        return "No problem has records of thrifty's default and of a peer at the same budget, place and seed yet."
-    behind = [row[0] for row in rows if row[-1] == "peer"]
-    text = (
-        "Thrifty's default is cost-aware NPE, and cost-aware rounds of NLE where the posterior is narrow (below a"
-        " thousandth of the prior). Its C2ST less that of the best peer at the middle budget, over the same places and"
-        " seeds; above 0 the peer is more accurate. A winner is named where the difference exceeds two standard errors"
-        " over seeds. "
-    )
-    text += f"A peer is ahead on {_listed(behind)}." if behind else "No peer is ahead by that much on these records."
-    return text + "\n\n" + write_table(["problem", "default", "best peer", "difference", "seeds", "ahead"], rows)
-
-
-def _gap(records: Sequence[Record], problem: str, first: str, second: str) -> tuple[float, float, int] | None:
-    """Mean difference in C2ST over shared places and seeds at the middle budget, its error over seeds, seeds."""
-    budgets = sorted({r.budget for r in pick(records, problem=problem, error="")})
-    budget = budgets[(len(budgets) - 1) // 2]
-    one, other = (
-        {(r.place, r.seed): r.c2st for r in pick(records, problem=problem, method=m, budget=budget, error="")}
-        for m in (first, second)
-    )
-    shared = one.keys() & other.keys()
-    seeds = {seed for _, seed in shared}
-    gaps = np.array([np.mean([one[key] - other[key] for key in shared if key[1] == seed]) for seed in seeds])
-    if not len(gaps):
-        return None
-    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
-    return float(gaps.mean()), error, len(gaps)
-
-
-def _name_winner(gap: float, error: float) -> str:
-    if np.isnan(error) or abs(gap) < 2 * error:
-        return "not told apart"
-    return "peer" if gap > 0 else "thrifty"
 
 
 def _seconds_table(records: Sequence[Record], methods: Sequence[str]) -> str:
@@ -221,6 +126,33 @@ def _seconds_table(records: Sequence[Record], methods: Sequence[str]) -> str:
         " larger bill.\n\n"
     )
     return text + write_table(["method", "budget", "records", "runs", "cost", "fit, CPU s", "1,000 draws, CPU s"], rows)
+
+
+def _hours_table(records: Sequence[Record], methods: Sequence[str]) -> str:
+    parts, every = (estimate_hours(records, problems) for problems in (DEFAULT_PROBLEMS, PROBLEMS))
+    rows = [[name, *_format_hours(parts[name]), f"{every[name].total:.2f}"] for name in methods if name in parts]
+    both = [sum(hours.values(), Hours()) for hours in (parts, every)]
+    rows.append(["all of these", *_format_hours(both[0]), f"{both[1].total:.2f}"])
+    unknown = [name for name in METHODS if name not in parts]
+    judged = sum(r.judge_seconds is not None for r in records)
+    text = (
+        f"What `thrifty benchmark` takes without options ({len(DEFAULT_PROBLEMS)} problems, {SEEDS} seeds, budgets"
+        f" {_listed(BUDGETS)}), estimated from these records: the mean of a method at a budget, times the number of its"
+        f" tasks. Where a budget has no records, fit and simulator of the nearest one grow with the budget."
+        f" {both[0].total:.1f} CPU hours in all, {both[1].total:.1f} with `--problems all`; two cores need half of that"
+        " time. "
+    )
+    text += f"The classifier's time is in {judged:,} of {len(records):,} records" if judged else (
+        "The classifier's time is in none of these records, and comes on top"
+    )  # fmt: skip
+    text += f". Methods without records are not in the sum: {_listed(unknown)}." if unknown else "."
+    head = ["method", "fit, h", "draws, h", "simulator, h", "classifier, h", "total, h", "all problems, h"]
+    return text + "\n\n" + write_table(head, rows)
+
+
+def _format_hours(hours: Hours) -> list[str]:
+    values = (hours.fit, hours.draws, hours.simulator, hours.judge, hours.total)
+    return ["–" if np.isnan(value) else f"{value:.2f}" for value in values]
 
 
 def _problem(records: Sequence[Record], name: str, methods: Sequence[str]) -> str:
@@ -274,30 +206,6 @@ def _failures(records: Sequence[Record]) -> str:
 
 def _listed(values: Sequence[object]) -> str:
     return ", ".join(f"{v:g}" if isinstance(v, float) else str(v) for v in values)
-
-
-def draw_problem(records: Sequence[Record], name: str, path: Path) -> None:
-    """C2ST against cost, a line and an error band for each method."""
-    figure, axes = make_figure(5.6, 3.4)
-    axis = axes[0, 0]
-    costs = []
-    for method, (colour, marker) in DRAWN.items():
-        points = curve(pick(records, problem=name, method=method, error=""), "c2st")
-        if not points:
-            continue
-        cost, value = [p.cost for p in points], np.array([p.value for p in points])
-        error = np.nan_to_num([p.error for p in points])
-        axis.plot(cost, value, color=colour, marker=marker, ms=4, lw=1.2, label=method)
-        axis.fill_between(cost, value - error, value + error, color=colour, alpha=0.15, lw=0)
-        costs += cost
-    axis.axhline(0.5, color="0.7", lw=0.8)
-    axis.set_xscale("log")
-    axis.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
-    set_plain_ticks(axis.xaxis, 2.25 * max(costs) / min(costs))
-    set_labels(axis, "cost of all runs (prior runs)", "C2ST (0.5 is perfect)", name)
-    axis.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90, pil_kwargs={"optimize": True})
 
 
 def fill_region(page: str, name: str, text: str) -> str:

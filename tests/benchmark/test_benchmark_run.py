@@ -67,6 +67,7 @@ def test_cost_and_runs_are_metered(tmp_path):
     for record in found:
         assert 50.0 <= record.cost < 50.0 + 40.0 and record.runs > 5
         assert record.machine and record.version == th.__version__ and record.commit
+        assert record.judge_seconds is not None and record.judge_seconds > record.sample_seconds > 0
 
 
 def test_a_second_call_runs_nothing_again(tmp_path):
@@ -81,7 +82,10 @@ def test_a_second_call_runs_nothing_again(tmp_path):
 def test_a_failure_is_recorded_and_costs_no_other(tmp_path):
     found = run_benchmark(tasks("nothing", "exact"), tmp_path / "r.jsonl", find=METHODS.__getitem__)
     assert {r.error for r in found if r.method == "nothing"} == {"RuntimeError: no luck"}
-    assert all(r.c2st is None for r in found if r.error) and sum(r.error == "" for r in found) == 2
+    assert (
+        all(r.c2st is None and r.judge_seconds is None for r in found if r.error)
+        and sum(r.error == "" for r in found) == 2
+    )
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thrifty.benchmark.benchmark_summary import compare_cost, curve
+from thrifty.benchmark.benchmark_summary import compare_accuracy, compare_cost, curve, find_middle_budget
 
 
 @pytest.fixture
@@ -53,3 +53,85 @@ def test_errors_come_from_seeds(records):
     points = curve(records("npe", 4.0, noise=0.02, seeds=50), "c2st")
     assert all(0.015 / np.sqrt(50) < p.error < 0.028 / np.sqrt(50) for p in points)
     assert np.isnan(curve(records("npe", 4.0, seeds=1), "c2st")[0].error)
+
+
+PLACES = ("cheap", "middle", "expensive")
+HARDNESS = dict(zip(PLACES, (0.5, 0.6, 0.9), strict=True))
+
+
+def visit(make, method, *, gap=0.0, turn=0, seeds=5, noise=0.0, budgets=(100.0, 400.0, 1600.0)):
+    """A method for one observation: a place with each seed, another one at each budget; places are unlike."""
+    rng = np.random.default_rng(4)
+    rows = [(PLACES[(s + i + turn) % 3], s, b) for i, b in enumerate(budgets) for s in range(seeds)]
+    return [
+        make(
+            s, place=p, method=method, budget=b, cost=b, c2st=HARDNESS[p] + np.sqrt(4 / b) + gap + noise * rng.normal()
+        )
+        for p, s, b in rows
+    ]
+
+
+def test_places_count_alike_whatever_a_seed_has_visited(make):
+    """Means over records would follow the places that two seeds have visited: 0.5 twice, 0.6 twice and 0.9 once."""
+    points = curve(visit(make, "m"), "c2st")
+    mean = np.mean(list(HARDNESS.values()))
+    assert np.allclose([p.value for p in points], mean + np.sqrt(4 / np.array([100, 400, 1600])))
+    assert all(p.error < 1e-9 for p in points), "places that differ are no error"
+    records = visit(make, "m")
+    unbalanced = [np.mean([r.c2st for r in records if r.budget == b]) for b in (100.0, 400.0, 1600.0)]
+    assert np.ptp(np.array(unbalanced) - np.sqrt(4 / np.array([100, 400, 1600]))) > 0.02, (
+        "a plain mean differs (mutant)"
+    )
+
+
+def test_errors_of_one_place_a_seed_are_pooled(make):
+    found = [curve(visit(make, "m", noise=0.02, seeds=60), "c2st")[0].error]
+    assert 0.75 < found[0] / (0.02 / np.sqrt(60)) < 1.25
+    assert np.isnan(curve(visit(make, "m", seeds=3), "c2st")[0].error), "one seed at each place tells nothing"
+
+
+def test_methods_that_visit_other_places_are_compared(make):
+    """The same seeds at other places: no pair is shared, but all places are."""
+    records = visit(make, "a", gap=0.04) + visit(make, "b", turn=1)
+    found = compare_accuracy(records, "waiting", "a", "b", budget=400.0)
+    assert found is not None and found.places == 3 and found.value == pytest.approx(0.04) and found.is_clear
+    one = compare_accuracy(
+        visit(make, "a", seeds=1) + visit(make, "b", turn=1, seeds=1), "waiting", "a", "b", budget=400.0
+    )
+    assert one is None, "no place is shared"
+
+
+def test_a_gap_is_clear_beyond_two_errors(make):
+    records = visit(make, "a", gap=0.04, noise=0.02, seeds=30) + visit(make, "b", noise=0.02, seeds=30)
+    found = compare_accuracy(records, "waiting", "a", "b", budget=400.0)
+    assert found is not None and found.error == pytest.approx(0.02 * np.sqrt(2 / 30), rel=0.3) and found.is_clear
+    alike = compare_accuracy(
+        visit(make, "a", gap=0.04, seeds=3) + visit(make, "b", seeds=3), "waiting", "a", "b", budget=400.0
+    )
+    assert alike is not None and np.isnan(alike.error) and not alike.is_clear, "an unknown error is no evidence"
+
+
+def test_cost_against_a_peer_at_its_middle_budget(records, make):
+    """The peer at 400 is as accurate as the method at 100; and whatever the places that each visits."""
+    both = records("peer", 4.0) + records("fast", 1.0)
+    assert find_middle_budget(both, "waiting") == 400.0
+    found = compare_cost(both, "waiting", "fast", baseline="peer", budget=400.0)
+    assert found is not None and found.value == pytest.approx(0.25) and found.error < 1e-9
+    slower = compare_cost(both, "waiting", "peer", baseline="fast", budget=400.0)
+    assert slower is not None and slower.value == pytest.approx(4.0) and slower.error < 1e-9
+    apart = visit(make, "fast", turn=1) + visit(make, "peer", budgets=(400.0,))
+    found = compare_cost(apart, "waiting", "fast", baseline="peer", budget=400.0)
+    assert found is not None and found.value == pytest.approx(1.0)
+    assert compare_cost(both, "waiting", "fast", baseline="peer", budget=500.0) is None
+
+
+def test_the_error_of_a_cost_is_not_known_where_one_seed_decides(make):
+    """Without seed 0 the accuracy is never reached."""
+    base = [make(s, budget=b, cost=b, c2st=0.6) for s in range(3) for b in (100.0, 400.0)]
+    mine = [
+        make(s, method="m", budget=b, cost=b, c2st=0.7 if s or b < 400 else 0.1)
+        for s in range(3)
+        for b in (100.0, 400.0)
+    ]
+    found = compare_cost(base + mine, "waiting", "m")
+    assert found is not None and found.bound == "" and 0.25 < found.value < 1 and np.isnan(found.error)

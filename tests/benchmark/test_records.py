@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import thrifty as th
@@ -48,3 +50,12 @@ def test_no_answer_at_a_budget_is_told_from_a_fault(make):
     text = str(InferenceError("no generation is complete", code="too-few-runs", fix="a larger budget"))
     assert make(0, c2st=None, error=f"InferenceError: {text}").has_no_answer
     assert not make(0, c2st=None, error="RuntimeError: too-few-runs").has_no_answer and not make(0).has_no_answer
+
+
+def test_records_from_before_the_classifier_was_timed_are_read(make, tmp_path):
+    path = tmp_path / "records.jsonl"
+    line = json.loads(make(0).to_line())
+    assert line.pop("judge_seconds") is None
+    path.write_text(json.dumps(line) + "\n")
+    append_records(path, [make(1, judge_seconds=1.25)])
+    assert [r.judge_seconds for r in read_records(path)] == [None, 1.25]

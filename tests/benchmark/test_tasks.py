@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import thrifty as th
-from thrifty.benchmark import Method, list_tasks
+from thrifty.benchmark import PROBLEMS as ALL_PROBLEMS, Method, list_tasks
+from thrifty.benchmark.tasks import DEFAULT_PROBLEMS
 
 METHODS = [Method("a", None), Method("b", None, amortised=False), Method("c", None, amortised=False, costly=True)]  # type: ignore[arg-type]
 PROBLEMS = ["p", "q", "r", "s"]
@@ -37,3 +38,17 @@ def test_methods_for_one_observation_visit_all_places():
 def test_nonsense_is_refused(budgets, seeds):
     with pytest.raises(th.ThriftyError, match="budgets"):
         list_tasks(PROBLEMS, METHODS, budgets, seeds)
+
+
+def test_a_smaller_set_is_a_part_of_a_larger_one():
+    """Places do not depend on what else is asked for; else a benchmark that is begun with a few would be run again."""
+    whole = set(list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=3))
+    assert set(list_tasks(["r", "p"], METHODS[1:], [10, 100, 1000], seeds=2)) < whole
+    steered = [t for t in whole if t.method != "a"]
+    assert all(len({t.places for t in steered if (t.problem, t.seed, t.budget) == key}) == 1
+               for key in {(t.problem, t.seed, t.budget) for t in steered})  # fmt: skip
+
+
+def test_the_default_set_has_the_papers_models():
+    assert set(DEFAULT_PROBLEMS) < set(ALL_PROBLEMS) and len(DEFAULT_PROBLEMS) == len(set(DEFAULT_PROBLEMS))
+    assert {"gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"} < set(DEFAULT_PROBLEMS)

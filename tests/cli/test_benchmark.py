@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from thrifty.benchmark import read_records
+from thrifty.benchmark import PROBLEMS, read_records
 from thrifty.cli.main import invoke
 
 
@@ -21,6 +21,24 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
     before = (tmp_path / "records.jsonl").read_bytes()
     assert run(*options, "--out", str(tmp_path)) == 0
     assert (tmp_path / "records.jsonl").read_bytes() == before, "nothing is run again"
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [([], 13), (["--problems", "all"], 20), (["--quick"], 3), (["--quick", "--problems", "radio,slcp"], 2)],
+)
+def test_the_problems_that_are_meant_are_run(options, count, tmp_path, capsys, monkeypatch):
+    """Without options the default set; all of them by name."""
+    monkeypatch.setattr("thrifty.benchmark.run_benchmark", lambda tasks, *_, **__: [])
+    assert run(*options, "--methods", "abc", "--out", str(tmp_path)) == 0
+    assert f"{count} problems" in capsys.readouterr().err
+
+
+def test_all_problems_are_listed(capsys):
+    pytest.importorskip("numba")
+    assert run("--list") == 0
+    shown = capsys.readouterr().out
+    assert all(f"{name} " in shown for name in PROBLEMS)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thrifty.benchmark import PROBLEMS, read_records
+from thrifty.benchmark import METHODS, PROBLEMS, Record, list_tasks, read_records
+from thrifty.benchmark.roster import list_methods
+from thrifty.benchmark.tasks import BUDGETS, SEEDS
 
 ROOT = Path(__file__).parents[2]
 DAY = r"\d{4}-\d\d-\d\d"
@@ -20,7 +22,7 @@ DAY = r"\d{4}-\d\d-\d\d"
 def tool(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     yield import_module("benchmarks_page")
-    for name in ("benchmarks_page", "real_simulators_page"):
+    for name in ("benchmarks_page", "real_simulators_page", "peers_page", "benchmark_hours", "benchmark_figures"):
         sys.modules.pop(name, None)
 
 
@@ -33,6 +35,105 @@ def test_the_page_is_what_the_records_say(tool):
     for line in lines:
         line["aware"]["done"]["seconds"] *= 1.5
     assert not lines or tool.fill_page(page, records, lines) != page, "another cost, another page (mutant)"
+
+
+def make_records(problems, methods=METHODS, *, best="npe-aware", judge=1.5, seeds=SEEDS):
+    """Records of whole sets: C2ST falls with the budget, and one method is ahead."""
+    rng, out = np.random.default_rng(5), []
+    for task in list_tasks(problems, [list_methods()[name] for name in methods], BUDGETS, seeds):
+        c2st = 0.5 + (2.0 if task.method == best else 5.0) / np.sqrt(task.budget) + 0.005 * rng.normal()
+        out += [
+            Record(
+                task.problem, place, task.method, task.budget, task.seed, c2st, 0.01, 1.0, 1.0, None,
+                cost=task.budget, runs=100, fit_seconds=0.01 * task.budget, sample_seconds=2.0, simulator_seconds=1.0,
+                error="", version="1", commit="a", date="2026-01-01", machine="m", judge_seconds=judge,
+            )
+            for place in task.places
+        ]  # fmt: skip
+    return out
+
+
+def test_every_winner_among_peers_is_explained(tool):
+    """On the records of the page: a reason for each peer that is ahead, and none for one that no longer is."""
+    peers = import_module("peers_page")
+    assert peers.find_wrong_reasons(read_records(tool.RECORDS), PROBLEMS) == []
+
+
+def test_a_winner_without_a_reason_and_a_reason_without_a_winner_are_found(tool, monkeypatch):
+    peers = import_module("peers_page")
+    methods = ("npe", "npe-aware", "sbi-npe", "sbi-snle")
+    losing, winning = (make_records(["gaussian_2"], methods, best=best) for best in ("sbi-snle", "npe-aware"))
+    monkeypatch.setattr(peers, "REASONS", {})
+    assert peers.find_wrong_reasons(losing, PROBLEMS) == ["sbi-snle is ahead on gaussian_2: say why"]
+    assert peers.find_wrong_reasons(winning, PROBLEMS) == []
+    assert (
+        "A peer is ahead on gaussian_2." in (text := peers.write_losses(losing, PROBLEMS)) and "not explained" in text
+    )
+    monkeypatch.setitem(peers.REASONS, ("gaussian_2", "sbi-snle"), "the likelihood is simple.")
+    assert peers.find_wrong_reasons(losing, PROBLEMS) == []
+    assert "- gaussian_2, sbi-snle: the likelihood is simple." in peers.write_losses(losing, PROBLEMS)
+    assert peers.find_wrong_reasons(winning, PROBLEMS) == ["sbi-snle is not ahead on gaussian_2"]
+    one = [record for record in losing if record.seed == 0]
+    assert peers.find_wrong_reasons(one, PROBLEMS) == ["sbi-snle is not ahead on gaussian_2"], "one seed is no evidence"
+
+
+def test_the_default_is_compared_with_the_best_peer_in_accuracy_and_cost(tool):
+    """0.5 + 5 / √1000 is reached with 5² = 25 instead of 2² = 4: the default pays 4/25 of it, less than any budget."""
+    peers = import_module("peers_page")
+    records = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"))
+    row = next(line for line in peers.write_losses(records, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
+    assert re.fullmatch(
+        r"\| gaussian_2 \| npe-aware \| sbi-npe \| -0\.09\d ± 0\.00\d \| < 0\.30 ± .* \| 5 \| thrifty \|", row
+    )
+    behind = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"), best="sbi-npe")
+    row = next(line for line in peers.write_losses(behind, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
+    assert row.endswith("| not | 5 | peer |")
+
+
+def test_costs_relative_to_plain_npe_are_there_for_every_group(tool):
+    peers = import_module("peers_page")
+    text = peers.write_costs(make_records(["gaussian_2", "counts"]), PROBLEMS)
+    assert text.count("| median |") == text.count("| problem |") == 4
+    heads = [line for line in text.splitlines() if line.startswith("| problem |")]
+    assert sorted(name for head in heads for name in head.split(" | ")[1:]) != []
+    named = {name.strip(" |") for head in heads for name in head.split(" | ")[1:]}
+    assert named == set(METHODS) - {"npe"}, "every method is in one of the tables"
+    cell = next(line for line in text.splitlines() if line.startswith("| counts")).split(" | ")[1]
+    assert 0.1 < float(cell.split(" ±")[0]) < 0.25, "4/25 of the cost, up to interpolation"
+
+
+def test_hours_of_the_whole_set_are_the_sum_over_its_tasks(tool):
+    """5 seeds of 10, 30 and 3 CPU s of fit; draws, simulator and classifier: 2, 1 and 1.5 s at a place."""
+    hours = import_module("benchmark_hours")
+    records = make_records(["gaussian_2"], ("npe", "smcabc", "sbi-snle"), seeds=1)
+    found = hours.estimate_hours(records, ["a", "b"])
+    fit, places = 2 * SEEDS * (3 + 10 + 30), 2 * SEEDS * 3
+    assert found["npe"].fit == pytest.approx(fit / 3600) and found["npe"].draws == pytest.approx(3 * places * 2 / 3600)
+    assert found["npe"].judge == pytest.approx(3 * places * 1.5 / 3600)
+    assert found["npe"].simulator == pytest.approx(places / 3600)
+    assert found["smcabc"].judge == pytest.approx(places * 1.5 / 3600), "one place for each fit"
+    assert found["sbi-snle"].fit == pytest.approx(2 * SEEDS * 10 / 3600), "a costly method at the middle budget only"
+    few = hours.estimate_hours([r for r in records if r.budget == 1000.0], ["a", "b"])
+    assert few["npe"].fit == pytest.approx(found["npe"].fit), "other budgets are scaled from the nearest"
+    old = hours.estimate_hours(make_records(["gaussian_2"], ("npe",), seeds=1, judge=None), ["a", "b"])["npe"]
+    assert np.isnan(old.judge) and old.total == pytest.approx(found["npe"].total - found["npe"].judge)
+
+
+def test_a_figure_names_every_method_with_records(tool, tmp_path, monkeypatch):
+    """Three panels, each with plain NPE and the default; a band where there are several seeds and budgets."""
+    from thrifty.plots import notebook_figure
+
+    figures, drawn = import_module("benchmark_figures"), []
+    monkeypatch.setattr(notebook_figure.NotebookFigure, "savefig", lambda self, path, **_: drawn.append(self))
+    figures.draw_problem(make_records(["gaussian_2"]), "gaussian_2", tmp_path / "a.png")
+    axes = drawn[0].axes
+    named = [{text.get_text() for text in axis.get_legend().get_texts()} for axis in axes]
+    assert len(axes) == 3 and all({"npe", "npe-aware (default)"} <= names for names in named)
+    assert set.union(*named) == {*METHODS, "npe-aware (default)"} - {"npe-aware"}
+    bands = [len([c for c in axis.collections if type(c).__name__ == "FillBetweenPolyCollection"]) for axis in axes]
+    assert bands == [11, 8, 4], "costly methods have one budget and a bar"
+    styles = [figures.choose_styles(group) for group in figures.PANELS.values()]
+    assert all(len({(s["color"], s["ls"], s["marker"]) for s in panel.values()}) == len(panel) for panel in styles)
 
 
 def test_every_problem_with_records_has_its_figure(tool):

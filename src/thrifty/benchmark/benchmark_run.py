@@ -92,13 +92,15 @@ def _judge(task: Task, place: str, fitted: Fitted) -> Record:
     problem, reference = meter.problem, read_reference(task.problem, place)
     x_o, begin = problem.x_o(place), time.process_time()
     draws = np.asarray(posterior.sample(DRAWS, x_o, seed=task.seed), dtype=np.float64)
-    sample_seconds = time.process_time() - begin
+    sampled = time.process_time()
     accuracy = measure(draws, reference, modes=problem.modes, seed=task.seed)
     density = _mean_log_density(posterior, reference, x_o) if fitted.method.has_density else None
+    judge_seconds = time.process_time() - sampled
     return Record(
         task.problem, place, task.method, task.budget, task.seed,
         **accuracy.row(), log_density=density, cost=meter.cost, runs=meter.runs, fit_seconds=fitted.seconds,
-        sample_seconds=sample_seconds, simulator_seconds=meter.seconds, error="", **_describe_run(),
+        sample_seconds=sampled - begin, simulator_seconds=meter.seconds, judge_seconds=judge_seconds, error="",
+        **_describe_run(),
     )  # fmt: skip
 
 

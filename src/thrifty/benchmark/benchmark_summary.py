@@ -1,8 +1,9 @@
-"""Summarise records: accuracy against cost, and what each method pays to be as accurate as plain NPE.
+"""Summarise records: accuracy against cost, what a method pays to be as accurate as another, and who is ahead.
 
-A method is compared with plain NPE (the baseline) over the same places and seeds, since a method for one observation
-visits a place at a time. Between budgets accuracy is interpolated in log cost. The error of a ratio comes from seeds:
-one is left out at a time (jackknife).
+A method for one observation visits one place with each seed, and another one at another budget. So means are balanced:
+over seeds at each place first, then over places; and two methods are compared over the places that both have visited.
+Between budgets accuracy is interpolated in log cost. The error of a ratio comes from seeds: one is left out at a time
+(jackknife).
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Point:
 
     Attributes:
         cost: Mean cost of all runs.
-        value: Mean of the measure over seeds and places.
-        error: Standard error over seeds, places of one seed averaged first; NaN for one seed.
+        value: Mean of the measure over seeds at each place, then over places.
+        error: Standard error of it; NaN where no place has two seeds.
         seeds: How many.
     """
 
@@ -41,10 +42,11 @@ class Ratio:
 
     Attributes:
         value: The ratio; NaN where the accuracy is not reached at any budget.
-        error: Jackknife standard error over seeds; NaN for one seed.
+        error: Jackknife standard error over seeds; NaN for one seed, and where the accuracy is not reached without one
+            of the seeds.
         bound: "" where the ratio was interpolated, "<" where the smallest budget was enough already, ">" where the
             largest was not.
-        seeds: How many both have.
+        seeds: How many there are.
     """
 
     value: float
@@ -53,55 +55,140 @@ class Ratio:
     seeds: int
 
 
+@dataclass(frozen=True)
+class Gap:
+    """Difference of a measure between two methods at one budget, over the places that both have visited.
+
+    Attributes:
+        value: Of the first less the second.
+        error: Standard error; NaN where it is not known.
+        seeds: How many the method with fewer of them has.
+        places: How many both have visited.
+    """
+
+    value: float
+    error: float
+    seeds: int
+    places: int
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether it exceeds two standard errors."""
+        return bool(abs(self.value) > 2 * self.error)  # never where the error is not known
+
+
 def curve(records: Sequence[Record], name: str) -> list[Point]:
     """Average a measure of one method on one problem by budget, in the order of budgets."""
     points = []
     for budget in sorted({r.budget for r in records}):
         here = [r for r in records if r.budget == budget and getattr(r, name) is not None]
-        if not here:
-            continue
-        seeds = sorted({r.seed for r in here})
-        each = np.array([np.mean([getattr(r, name) for r in here if r.seed == seed]) for seed in seeds])
-        error = float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else float("nan")
-        cost = float(np.mean([r.cost for r in here]))
-        points.append(Point(cost, float(each.mean()), error, len(seeds)))
+        if here:
+            cost = float(np.mean([r.cost for r in here]))
+            points.append(Point(cost, *_balance(here, name), len({r.seed for r in here})))
     return points
 
 
-def compare_cost(records: Sequence[Record], problem: str, method: str, name: str = "c2st") -> Ratio | None:
-    """Return what a method pays for the accuracy that the baseline has at its largest budget; None without records."""
-    mine, base = (pick(records, problem=problem, method=m, error="") for m in (method, BASELINE))
-    shared = {(r.place, r.seed) for r in mine} & {(r.place, r.seed) for r in base}
-    mine, base = ([r for r in rows if (r.place, r.seed) in shared] for rows in (mine, base))
-    if not mine or not base:
+def find_middle_budget(records: Sequence[Record], problem: str) -> float:
+    """Return the middle one of the budgets that a problem has records of, the lower one of two."""
+    budgets = sorted({r.budget for r in pick(records, problem=problem, error="")})
+    return budgets[(len(budgets) - 1) // 2]
+
+
+def compare_accuracy(
+    records: Sequence[Record], problem: str, first: str, second: str, *, budget: float, name: str = "c2st"
+) -> Gap | None:
+    """Return by how much a measure of one method exceeds another's at a budget; None where no place is shared."""
+    one, other = (pick(records, problem=problem, method=m, budget=budget, error="") for m in (first, second))
+    shared = {r.place for r in one} & {r.place for r in other}
+    if not shared:
         return None
-    value, bound = _ratio(mine, base, name)
-    seeds = sorted({seed for _, seed in shared})
-    return Ratio(value, _jackknife(mine, base, name, seeds), bound, len(seeds))
+    both = [[r for r in rows if r.place in shared] for rows in (one, other)]
+    (value, error), (base, base_error) = (_balance(rows, name) for rows in both)
+    seeds = min(len({r.seed for r in rows}) for rows in both)
+    return Gap(value - base, float(np.hypot(error, base_error)), seeds, len(shared))
 
 
-def _ratio(mine: Sequence[Record], base: Sequence[Record], name: str) -> tuple[float, str]:
-    ours, goal = curve(mine, name), curve(base, name)[-1]
-    cost, value = np.array([p.cost for p in ours]), np.array([p.value for p in ours])
-    if value[0] <= goal.value:
-        return float(cost[0] / goal.cost), "<"
-    reached = np.flatnonzero(value <= goal.value)
+def compare_cost(
+    records: Sequence[Record],
+    problem: str,
+    method: str,
+    name: str = "c2st",
+    *,
+    baseline: str = BASELINE,
+    budget: float | None = None,
+) -> Ratio | None:
+    """Return what a method pays for the accuracy that the baseline has, over what the baseline pays for it.
+
+    Args:
+        records: Of any problems and methods.
+        problem: Name.
+        method: Whose cost is asked for, at any of its budgets.
+        name: Of the measure; lower is better.
+        baseline: The method that sets the accuracy.
+        budget: At which it does; by default its largest.
+
+    Returns:
+        The ratio, or None where the two share no place.
+    """
+    mine, base = (pick(records, problem=problem, method=m, error="") for m in (method, baseline))
+    goal = [r for r in base if r.budget == (max(b.budget for b in base) if budget is None else budget)]
+    found = _ratio(mine, goal, name)
+    if found is None:
+        return None
+    seeds = sorted({r.seed for r in goal} | {r.seed for r in mine})
+    return Ratio(found[0], _jackknife(mine, goal, name, seeds), found[1], len(seeds))
+
+
+def _ratio(mine: Sequence[Record], goal: Sequence[Record], name: str) -> tuple[float, str] | None:
+    """Find where the difference from the goal falls to zero; at each budget it is taken over shared places."""
+    cost, gap, goal_cost = [], [], [r.cost for r in goal]
+    for budget in sorted({r.budget for r in mine}):
+        here = [r for r in mine if r.budget == budget]
+        shared = {r.place for r in here} & {r.place for r in goal}
+        if shared:
+            ours, theirs = ([r for r in rows if r.place in shared] for rows in (here, goal))
+            cost.append(float(np.mean([r.cost for r in ours])))
+            gap.append(_balance(ours, name)[0] - _balance(theirs, name)[0])
+    if not gap:
+        return None
+    paid = float(np.mean(goal_cost))
+    if gap[0] <= 0:
+        return cost[0] / paid, "<"
+    reached = np.flatnonzero(np.array(gap) <= 0)
     if not len(reached):
         return float("nan"), ">"
-    return float(np.exp(_interpolate(np.log(cost), value, int(reached[0]), goal.value)) / goal.cost), ""
+    return float(np.exp(_interpolate(np.log(cost), np.array(gap), int(reached[0]))) / paid), ""
 
 
-def _interpolate(log_cost: Array, value: Array, after: int, goal: float) -> float:
-    """Find the log cost at which a falling line between two points has the value `goal`."""
-    share = (value[after - 1] - goal) / (value[after - 1] - value[after])
+def _interpolate(log_cost: Array, gap: Array, after: int) -> float:
+    """Find the log cost at which a falling line between two points is zero."""
+    share = gap[after - 1] / (gap[after - 1] - gap[after])
     return float(log_cost[after - 1] + share * (log_cost[after] - log_cost[after - 1]))
 
 
-def _jackknife(mine: Sequence[Record], base: Sequence[Record], name: str, seeds: Sequence[int]) -> float:
+def _balance(records: Sequence[Record], name: str) -> tuple[float, float]:
+    """Average over seeds at each place, then over places; with the standard error.
+
+    Where every seed has every place, the places of a seed are averaged first: they come from one fit. Else each record
+    is a fit of its own, and what differs at one place is pooled over places.
+    """
+    places, seeds = sorted({r.place for r in records}), sorted({r.seed for r in records})
+    table = np.full((len(seeds), len(places)), np.nan)
+    for r in records:
+        table[seeds.index(r.seed), places.index(r.place)] = getattr(r, name)
+    filled = np.isfinite(table)
+    means, counts, spare = np.nanmean(table, 0), filled.sum(0), int(filled.sum()) - len(places)
+    if spare == 0:
+        return float(means.mean()), float("nan")
+    if filled.all():
+        return float(means.mean()), float(table.mean(1).std(ddof=1) / np.sqrt(len(seeds)))
+    spread = np.sqrt(np.nansum(np.square(table - means)) / spare)
+    return float(means.mean()), float(spread * np.sqrt((1 / counts).sum()) / len(places))
+
+
+def _jackknife(mine: Sequence[Record], goal: Sequence[Record], name: str, seeds: Sequence[int]) -> float:
     if len(seeds) < 2:
         return float("nan")
-    without = [
-        _ratio([r for r in mine if r.seed != seed], [r for r in base if r.seed != seed], name)[0] for seed in seeds
-    ]
-    values = np.array(without)
+    without = [_ratio([r for r in mine if r.seed != s], [r for r in goal if r.seed != s], name) for s in seeds]
+    values = np.array([float("nan") if found is None else found[0] for found in without])
     return float(np.sqrt((len(values) - 1) / len(values) * np.square(values - values.mean()).sum()))

@@ -25,6 +25,7 @@ _HOME = {
     "homogeneous_sir": "outbreaks",
     "temporal_sir": "outbreaks",
     "bernoulli_sir": "outbreaks",
+    "radio": "radio_channel",
     "lotka_volterra": "dynamics",
     "epidemic_ode": "dynamics",
     "slcp": "multimodal",

@@ -37,6 +37,8 @@ class Record:
         simulator_seconds: CPU seconds of the simulator.
         error: Why the method failed, or "".
         version, commit, date, machine: Of the code and of the run.
+        judge_seconds: CPU seconds of the classifier and the other measures of accuracy; None in records made before it
+            was taken, and where the method failed.
     """
 
     problem: str
@@ -59,6 +61,7 @@ class Record:
     commit: str
     date: str
     machine: str
+    judge_seconds: float | None = None
 
     @property
     def key(self) -> tuple[str, str, str, float, int]:

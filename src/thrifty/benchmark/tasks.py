@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 from thrifty.benchmark.method import Method
 from thrifty.benchmark.problem import PLACES
@@ -11,6 +12,10 @@ from thrifty.errors import ConfigError
 
 BUDGETS = (300.0, 1_000.0, 3_000.0)  # prior runs: what a user of an expensive simulator can pay for
 SEEDS = 5
+DEFAULT_PROBLEMS = (  # of `thrifty benchmark` without options: one of each kind; all of them take a working day more
+    *("gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"),
+    *("lotka_volterra", "slcp", "two_moons", "gaussian_corner", "gaussian_10", "useless", "bernoulli_glm", "counts"),
+)
 QUICK_PROBLEMS = ("waiting", "gaussian_2", "two_moons")
 QUICK_METHODS = ("npe", "npe-aware", "abc", "abc-aware", "smcabc-aware")
 QUICK_BUDGETS = (200.0, 400.0)
@@ -39,8 +44,9 @@ class Task:
 def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequence[float], seeds: int) -> list[Task]:
     """Return all tasks: seed by seed, the middle budget first, and each method on another problem.
 
-    A method for one observation goes through the places from seed to seed and budget to budget; a costly one is
-    run at the middle budget only.
+    A method for one observation goes through the places from seed to seed and budget to budget. Which place it visits
+    depends on problem, seed and budget alone, whatever else is asked for, so that all such methods are compared at the
+    same places, and a larger set continues a smaller one. A costly method is run at the middle budget only.
     """
     if seeds < 1 or not budgets or not all(0 < b < float("inf") for b in budgets):
         raise ConfigError(
@@ -56,8 +62,8 @@ def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequ
                 for i, method in enumerate(methods):
                     if method.costly and budget != middle:
                         continue
-                    one = list(PLACES)[(seed + step + shift) % len(PLACES)]
-                    places = tuple(PLACES) if method.amortised else (one,)
                     problem = problems[(i + shift) % len(problems)]
+                    one = list(PLACES)[(seed + step + crc32(problem.encode())) % len(PLACES)]
+                    places = tuple(PLACES) if method.amortised else (one,)
                     out.append(Task(problem, method.name, float(budget), seed, places))
     return out

@@ -31,6 +31,27 @@ def test_fitted_density_is_the_exact_one(rng):
     assert np.abs(other).max() > 0.4, "a constant spread is seen (mutant)"
 
 
+def test_draws_have_the_fitted_density(rng):
+    """With slopes that depend on theta: noise comes back, E p(y | theta') / p(y | theta) = 1, and rows stand alone."""
+    theta = rng.random((6_000, 2))
+    y = run(theta, rng)
+    y[:, 2] += 3 * theta[:, 0] * (y[:, 1] - theta @ DESIGN[1])
+    fitted = EmulatedLikelihood.fit(theta, y, degrees=(4, 2, 2))
+    noise = rng.standard_normal((4_000, 3))
+    here, there = (np.tile(t, (4_000, 1)) for t in ([0.4, 0.6], [0.42, 0.6]))
+    drawn = fitted.draw(here, noise)
+    assert np.allclose(fitted.standardise(here, drawn), noise)
+    assert np.array_equal(fitted.draw(here[7:9], noise[7:9]), drawn[7:9])
+    ratio = np.exp(fitted.log_likelihood(there, drawn) - fitted.log_likelihood(here, drawn))
+    assert abs(ratio.mean() - 1) < 5 * ratio.std() / np.sqrt(len(ratio))
+    plain = EmulatedLikelihood.fit(theta, y)
+    residuals = [np.abs(np.corrcoef(law.standardise(theta, y)[:, 2] * theta[:, 0], y[:, 1] - theta @ DESIGN[1])[0, 1])
+                 for law in (fitted, plain)]  # fmt: skip
+    assert residuals[0] < 5 / np.sqrt(len(theta)) < residuals[1], (
+        "slopes that are the same everywhere are seen (mutant)"
+    )
+
+
 @pytest.mark.slow
 def test_draws_are_those_of_the_exact_posterior(rng):
     truth = np.array([0.4, 0.6])

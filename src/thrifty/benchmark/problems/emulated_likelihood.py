@@ -1,16 +1,19 @@
-"""Fit a likelihood to runs near an observation: normal, with mean and variance that change with theta.
+"""Fit a likelihood to runs: normal, with a mean, a covariance and slopes that are polynomials of theta.
 
-    y_j | y_1 … y_{j-1}, theta  ~  N( cubic(theta) + slopes · (y_1 … y_{j-1}),  exp(quadratic(theta)) )
+    y_j | y_1 … y_{j-1}, theta  ~  N( mean(theta) + slopes(theta) · (y_1 … y_{j-1}),  exp(log_variance(theta)) )
 
-For statistics that are averages over many realisations: these are normal up to their skewness, of order 1/√m. The runs
-cover the posterior and its surroundings, found in `STAGES` steps from the prior inwards, so that low powers of theta
-are enough. It is used where no likelihood is known; the draws of two fits to other runs must agree.
+For statistics that are averages over many realisations: these are normal up to their skewness, of order 1/√m. Given
+theta, all statistics together are normal, so that the law can be drawn from exactly.
+
+`draw_emulated` is for a model whose likelihood is not known: its runs cover the posterior and its surroundings, found
+in `STAGES` steps from the prior inwards, so that low powers of theta are enough. The draws of two fits to other runs
+must agree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -19,6 +22,7 @@ from thrifty.benchmark.exact_draws import draw_tempered
 from thrifty.priors import Uniform
 from thrifty.types import Array
 
+DEGREES = (3, 2, 0)  # of means, log variances and slopes: near a posterior little changes
 STAGES = 3  # of narrowing; the last fit is what the draws rest on
 RUNS = 3_000  # of each stage, twice as many of the last: means are then known to 0.08 posterior standard deviations
 WIDER = 2.5  # standard deviations of the runs' region over the posterior's
@@ -31,44 +35,74 @@ class EmulatedLikelihood:
 
     Attributes:
         centre, scale: Of theta (p,), to standardise it.
-        means: Coefficients of each statistic's mean.
+        means: Coefficients of each statistic's mean, those of its slopes on earlier statistics last.
         log_variances: Coefficients of each statistic's log variance.
+        degrees: Of the polynomials of means, log variances and slopes.
     """
 
     centre: Array
     scale: Array
     means: tuple[Array, ...]
     log_variances: tuple[Array, ...]
+    degrees: tuple[int, int, int] = DEGREES
 
     @classmethod
-    def fit(cls, theta: Array, y: Array) -> EmulatedLikelihood:
+    def fit(cls, theta: Array, y: Array, *, degrees: tuple[int, int, int] = DEGREES) -> EmulatedLikelihood:
         """Fit to runs theta (n, p) and y (n, d): least squares, then weighted by the fitted variances."""
-        centre, scale = theta.mean(0), theta.std(0)
-        z = (theta - centre) / scale
-        cubic, quadratic = expand(z, 3), expand(z, 2)
+        law = cls(theta.mean(0), theta.std(0), (), (), degrees)
+        powers = law._expand(theta)
         means, log_variances = [], []
         for j in range(y.shape[1]):
-            design, weight = np.hstack([cubic, y[:, :j]]), np.ones((len(y), 1))
+            design, weight = _join(powers, y[:, :j]), np.ones((len(y), 1))
             slopes, spread = np.empty(0), np.empty(0)
             for _ in range(2):
                 slopes = np.linalg.lstsq(weight * design, weight[:, 0] * y[:, j], rcond=None)[0]
                 squares = np.log(np.square(y[:, j] - design @ slopes) + 1e-300) - LOG_SQUARE_MEAN
-                spread = np.linalg.lstsq(quadratic, squares, rcond=None)[0]
-                weight = np.exp(-0.5 * quadratic @ spread)[:, None]
+                spread = np.linalg.lstsq(powers[1], squares, rcond=None)[0]
+                weight = np.exp(-0.5 * powers[1] @ spread)[:, None]
             means.append(slopes)
             log_variances.append(spread)
-        return cls(centre, scale, tuple(means), tuple(log_variances))
+        return replace(law, means=tuple(means), log_variances=tuple(log_variances))
 
     def log_likelihood(self, theta: Array, y: Array) -> Array:
-        """Log density (n,) of one y (d,) at theta (n, p)."""
+        """Log density (n,) of y (d,) or (n, d) at theta (n, p)."""
+        noise, log_variance = self._standardise(theta, y)
+        return -0.5 * (np.square(noise) + log_variance).sum(1)
+
+    def draw(self, theta: Array, noise: Array) -> Array:
+        """Turn standard normal noise (n, d) into statistics (n, d) at theta (n, p), each row on its own."""
+        powers, y = self._expand(theta), np.empty((len(theta), len(self.means)))
+        for j in range(y.shape[1]):
+            mean, log_variance = self._predict(j, powers, y[:, :j])
+            y[:, j] = mean + np.exp(0.5 * log_variance) * noise[:, j]
+        return y
+
+    def standardise(self, theta: Array, y: Array) -> Array:
+        """Turn statistics (n, d) at theta (n, p) into the noise (n, d) that `draw` makes them of."""
+        return self._standardise(theta, y)[0]
+
+    def _standardise(self, theta: Array, y: Array) -> tuple[Array, Array]:
+        """Noise and log variances (n, d) of y (d,) or (n, d)."""
+        powers, y = self._expand(theta), np.broadcast_to(y, (len(theta), len(self.means)))
+        parts = [self._predict(j, powers, y[:, :j]) for j in range(y.shape[1])]
+        mean, log_variance = (np.column_stack(part) for part in zip(*parts, strict=True))
+        return (y - mean) * np.exp(-0.5 * log_variance), log_variance
+
+    def _expand(self, theta: Array) -> tuple[Array, Array, Array]:
+        """Powers of standardised theta for means, log variances and slopes."""
         z = (theta - self.centre) / self.scale
-        cubic, quadratic = expand(z, 3), expand(z, 2)
-        total = np.zeros(len(theta))
-        for j, (slopes, spread) in enumerate(zip(self.means, self.log_variances, strict=True)):
-            mean = cubic @ slopes[: cubic.shape[1]] + slopes[cubic.shape[1] :] @ y[:j]
-            log_variance = quadratic @ spread
-            total -= 0.5 * (np.square(y[j] - mean) * np.exp(-log_variance) + log_variance)
-        return total
+        means, variances, slopes = (expand(z, degree) for degree in self.degrees)
+        return means, variances, slopes
+
+    def _predict(self, j: int, powers: tuple[Array, Array, Array], earlier: Array) -> tuple[Array, Array]:
+        """Mean and log variance (n,) of statistic j given those before it; sums, whose digits no other row changes."""
+        mean = (_join(powers, earlier) * self.means[j]).sum(1)
+        return mean, (powers[1] * self.log_variances[j]).sum(1)
+
+
+def _join(powers: tuple[Array, Array, Array], earlier: Array) -> Array:
+    """Columns of the regression of a statistic: powers of theta, and earlier statistics times powers."""
+    return np.hstack([powers[0], *(powers[2] * earlier[:, k : k + 1] for k in range(earlier.shape[1]))])
 
 
 def expand(z: Array, degree: int) -> Array:

@@ -20,7 +20,9 @@ DEFAULT_OUT = Path("runs/benchmark")
 
 def benchmark(
     *,
-    problems: Annotated[str, typer.Option(help="Names with commas; by default all.", show_default=False)] = "",
+    problems: Annotated[
+        str, typer.Option(help="Names with commas, or all; by default one of each kind.", show_default=False)
+    ] = "",
     methods: Annotated[
         str, typer.Option(help="Names with commas; by default all that are installed.", show_default=False)
     ] = "",
@@ -41,10 +43,18 @@ def benchmark(
     """
     from thrifty.benchmark import METHODS, PROBLEMS, find_method, list_tasks, run_benchmark
     from thrifty.benchmark.catalogue import check_problem_name
-    from thrifty.benchmark.tasks import BUDGETS, QUICK_BUDGETS, QUICK_METHODS, QUICK_PROBLEMS, SEEDS
+    from thrifty.benchmark.tasks import (
+        BUDGETS,
+        DEFAULT_PROBLEMS,
+        QUICK_BUDGETS,
+        QUICK_METHODS,
+        QUICK_PROBLEMS,
+        SEEDS,
+    )
 
     screen = Screen(quiet)
-    names = _split(problems) or list(QUICK_PROBLEMS if quick else PROBLEMS)
+    names = list(PROBLEMS) if problems.strip() == "all" else _split(problems)
+    names = names or list(PROBLEMS if show_list or references else QUICK_PROBLEMS if quick else DEFAULT_PROBLEMS)
     for name in names:
         check_problem_name(name)
     if show_list:

@@ -1,0 +1,159 @@
+"""Write how thrifty's methods stand beside plain NPE and beside their peers, from the records of the benchmark.
+
+Where a peer is ahead of thrifty's default by more than two standard errors, `REASONS` says why. A test fails where the
+records name a winner without a reason, or a reason has outlived its winner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from real_simulators_page import write_table
+
+from thrifty.benchmark import METHODS, Record, find_problem
+from thrifty.benchmark.benchmark_summary import (
+    BASELINE,
+    Gap,
+    Ratio,
+    compare_accuracy,
+    compare_cost,
+    find_middle_budget,
+)
+from thrifty.benchmark.records import pick
+from thrifty.benchmark.roster import list_methods
+
+# (problem, peer) -> why the peer is ahead there: a sentence
+REASONS: dict[tuple[str, str], str] = {}
+
+DEFAULTS = {False: "npe-aware", True: "rounds-nle-aware"}  # by whether the posterior is narrow: what a user is told
+PEERS = tuple(name for name in METHODS if name.startswith(("sbi", "pyabc")))
+PAPER = tuple(name for name in METHODS if name.startswith("paper"))
+STEERED = tuple(name for name in METHODS if name.startswith(("smcabc", "rounds")))
+GROUPS = {  # title -> methods, as on the page and in its figures
+    "thrifty, one fit for all observations": tuple(m for m in METHODS if m not in (*PEERS, *PAPER, *STEERED)),
+    "thrifty, a fit for each observation": STEERED,
+    "the paper's scheme": PAPER,
+    "peers": PEERS,
+}
+
+
+def find_default(problem: str) -> str:
+    """Return the method that thrifty recommends for a problem."""
+    return DEFAULTS[find_problem(problem).narrow]
+
+
+def write_costs(records: Sequence[Record], problems: Sequence[str]) -> str:
+    """Write what each method pays to be as accurate as plain NPE, a table for each group."""
+    tables = [table for title, group in GROUPS.items() if (table := _write_group(records, problems, title, group))]
+    if not tables:
+        return "No problem has records of plain NPE and of another method at the same place yet."
+    text = (
+        "What a method pays until its C2ST is that of plain NPE at its largest budget, over what plain NPE paid; below"
+        " 1 is cheaper. Over the same places; ± is the jackknife error over seeds. `<`: the smallest budget was enough;"
+        " `not`: no budget was; `± ?`: without one of the seeds, none was; –: no records. The median is over problems,"
+        f" with `not` as the largest. {', '.join(_list_costly())} take minutes and are run at the middle budget only."
+    )
+    return "\n\n".join([text, *tables])
+
+
+def _list_costly() -> list[str]:
+    return [name for name, method in list_methods().items() if method.costly]
+
+
+def _write_group(records: Sequence[Record], problems: Sequence[str], title: str, group: Sequence[str]) -> str:
+    found = {m: [compare_cost(records, name, m) for name in problems] for m in group if m != BASELINE}
+    found = {m: ratios for m, ratios in found.items() if any(ratios)}
+    rows = [[name, *(format_ratio(ratios[i]) for ratios in found.values())] for i, name in enumerate(problems)]
+    rows = [row for row in rows if set(row[1:]) - {"–"}]
+    if not rows:
+        return ""
+    rows.append(["median", *(format_median(ratios) for ratios in found.values())])
+    return f"**{title[0].upper()}{title[1:]}**\n\n" + write_table(["problem", *found], rows)
+
+
+def format_ratio(ratio: Ratio | None) -> str:
+    """Format a ratio of costs.
+
+    Example:
+        >>> format_ratio(Ratio(0.5, 0.1, "", 5)), format_ratio(Ratio(float("nan"), float("nan"), ">", 5))
+        ('0.50 ± 0.10', 'not')
+    """
+    if ratio is None:
+        return "–"
+    if ratio.bound == ">":
+        return "not"
+    error = f" ± {ratio.error:.2f}" if np.isfinite(ratio.error) else " ± ?" if ratio.seeds > 1 else ""
+    return f"{'< ' if ratio.bound else ''}{ratio.value:.2f}{error}"
+
+
+def format_median(ratios: Sequence[Ratio | None]) -> str:
+    """Format the median over problems; what is not reached counts as the largest.
+
+    Example:
+        >>> never = Ratio(float("nan"), float("nan"), ">", 5)
+        >>> format_median([Ratio(0.5, 0.1, "", 5), Ratio(0.2, 0.1, "<", 5), never, None]), format_median([never])
+        ('0.50', 'not')
+    """
+    values = [float("inf") if ratio.bound == ">" else ratio.value for ratio in ratios if ratio is not None]
+    median = float(np.median(values))
+    return f"{median:.2f}" if np.isfinite(median) else "not"
+
+
+def compare_peers(records: Sequence[Record], problem: str) -> dict[str, Gap]:
+    """Compare the default of a problem with every peer at the middle budget; peer -> C2ST of the default less its."""
+    if not pick(records, problem=problem, error=""):
+        return {}
+    default, budget = find_default(problem), find_middle_budget(records, problem)
+    gaps = {peer: compare_accuracy(records, problem, default, peer, budget=budget) for peer in PEERS}
+    return {peer: gap for peer, gap in gaps.items() if gap is not None}
+
+
+def find_winners(records: Sequence[Record], problems: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield (problem, peer) where a peer is ahead by more than two standard errors."""
+    for problem in problems:
+        for peer, gap in compare_peers(records, problem).items():
+            if gap.is_clear and gap.value > 0:
+                yield problem, peer
+
+
+def find_wrong_reasons(records: Sequence[Record], problems: Sequence[str]) -> list[str]:
+    """List winners without a reason, and reasons without a winner."""
+    winners = set(find_winners(records, problems))
+    missing = [f"{peer} is ahead on {problem}: say why" for problem, peer in sorted(winners - REASONS.keys())]
+    return missing + [f"{peer} is not ahead on {problem}" for problem, peer in sorted(REASONS.keys() - winners)]
+
+
+def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
+    """Hold thrifty's default for each kind of problem against its best peer, and say why where a peer is ahead."""
+    rows = []
+    for name in problems:
+        gaps = compare_peers(records, name)
+        if gaps:
+            best = max(gaps, key=lambda peer: gaps[peer].value)
+            rows.append(_compare_with_best(records, name, best, gaps[best]))
+    if not rows:
+        return "No problem has records of thrifty's default and of a peer at the same budget and place yet."
+    winners = list(find_winners(records, problems))
+    text = (
+        "Thrifty's default is cost-aware NPE, and cost-aware rounds of NLE where the posterior is narrow (below a"
+        " thousandth of the prior). The best peer is the one with the lowest C2ST at the middle budget. Difference: the"
+        " default's C2ST less that of the peer, over the same places, ± its standard error over seeds; above 0 the peer"
+        " is more accurate. A winner is named where it exceeds two standard errors. Cost ratio: what the default pays"
+        " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
+        " cheaper; `<`, `not` and `± ?` as above. "
+    )
+    ahead = ", ".join(dict.fromkeys(problem for problem, _ in winners))
+    text += f"A peer is ahead on {ahead}." if winners else "No peer is ahead by that much on these records."
+    head = ["problem", "default", "best peer", "difference", "cost ratio", "seeds", "ahead"]
+    reasons = [f"- {', '.join(winner)}: {REASONS.get(winner, 'not explained yet.')}" for winner in winners]
+    why = ["Why:\n\n" + "\n".join(reasons)] if reasons else []
+    return "\n\n".join([text, write_table(head, rows), *why])
+
+
+def _compare_with_best(records: Sequence[Record], problem: str, peer: str, gap: Gap) -> list[str]:
+    default, budget = find_default(problem), find_middle_budget(records, problem)
+    shown = f"{gap.value:+.3f}" + (f" ± {gap.error:.3f}" if np.isfinite(gap.error) else "")
+    ratio = compare_cost(records, problem, default, baseline=peer, budget=budget)
+    winner = "not told apart" if not gap.is_clear else "peer" if gap.value > 0 else "thrifty"
+    return [problem, default, peer, shown, format_ratio(ratio), str(gap.seeds), winner]
