@@ -69,7 +69,7 @@ def run_peer(name: str, made: Problem, place: str, n: int, seed: int) -> Result:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("name")
     parser.add_argument("--n", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
