@@ -2,16 +2,16 @@
 
     python studies/rounds.py [--quick | --full] [--seeds N] [--workers W] [--out DIR] [--done]
 
-Problems with known posteriors in two halves (`rounds_problems.py`): the settings of `th.Rounds` are chosen on the
-development half, with seeds from 100, and frozen before the test half is run. The test half showed faults four
-times: seed 0 (a stop after round 0 where that had used the share of round 1; a stop where crescents still became
-thinner), seeds 1 to 5 (networks of NLE that had not learned thin likelihoods, and stops where the posterior was still
-too wide), seed 6 (the same, less often), and seeds 11 to 15 (walkers that did not cross from one crescent to the other,
-and thin likelihoods still). The remedies were chosen on the development half, to which an 8-parameter Gaussian and
-three thin posteriors were added, and on development seeds of `benchmarks/small_n.py`, and frozen again; what the old
-code had run was discarded. Seeds of all arms that learn a likelihood begin at 21; rows of other arms, which the frozen
-code repeats to the last digit, were kept (KEPT). Budgets are parts of the cost of 50,000 prior runs; a prior run costs
-1 on average, and everything that an arm runs is paid from its budget.
+Problems with known posteriors (`thrifty.benchmark`) in two halves: the settings of `th.Rounds` are chosen on the
+development half (`rounds_development.py`), with seeds from 100, and frozen before the test half is run. The test half
+showed faults four times: seed 0 (a stop after round 0 where that had used the share of round 1; a stop where crescents
+still became thinner), seeds 1 to 5 (networks of NLE that had not learned thin likelihoods, and stops where the
+posterior was still too wide), seed 6 (the same, less often), and seeds 11 to 15 (walkers that did not cross from one
+crescent to the other, and thin likelihoods still). The remedies were chosen on the development half, to which an
+8-parameter Gaussian and three thin posteriors were added, and on development seeds of `benchmarks/small_n.py`, and
+frozen again; what the old code had run was discarded. Seeds of all arms that learn a likelihood begin at 21; rows of
+other arms, which the frozen code repeats to the last digit, were kept (KEPT). Budgets are parts of the cost of 50,000
+prior runs; a prior run costs 1 on average, and everything that an arm runs is paid from its budget.
 
     NLE rounds, NPE rounds        `th.Rounds` with its defaults, 1/20; NLE rounds also at 1/50
     NLE rounds, cost-blind        the same without a penalty
@@ -20,8 +20,8 @@ code repeats to the last digit, were kept (KEPT). Budgets are parts of the cost 
     SMC-ABC, with NLE at the end  `th.SMCABC` with its defaults, 1/20; alone, and with `finish=th.NLE(prior)`
     sbi SNLE, TSNPE               sbi's defaults, four rounds of 2,500 runs in all, whatever they cost
 
-Accuracy (`rounds_measures.py`): C2ST (0.5 is perfect), MMD² and widths of 1,000 draws against the exact posterior.
-`--full` lists its tasks in an order in which any beginning covers all problems.
+Accuracy (`thrifty.benchmark.measure`): C2ST (0.5 is perfect), MMD² and widths of 1,000 draws against the exact
+posterior. `--full` lists its tasks in an order in which any beginning covers all problems.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ from typing import Any
 
 import numpy as np
 from common import Record, Study, Task, Value, column, main as run_study, pick, save, table
-from rounds_form import PLACES
-from rounds_measures import measure
-from rounds_peers import PEERS, plain_npe
-from rounds_problems import TEST, problem, reference
+from rounds_development import find_problem, read_reference
+from rounds_peers import plain_npe, run_peer
 
 import thrifty as th
+from thrifty.benchmark import PLACES, measure
 from thrifty.plots.style import COLOURS, add_legend, make_figure, set_labels
 
+# no setting was chosen on these; settings are chosen on those of `rounds_development.py`
+TEST = ("epidemic_ode", "gaussian_10", "poisson_regression", "two_moons", "squares", "waiting", "shares", "useless")
 WHOLE = 50_000  # prior runs whose cost is the unit of budgets
 ARMS = {  # arm -> (class of the method, or how it is made; part of the whole cost)
     "NLE rounds": ("NLE", 20),
@@ -61,20 +62,20 @@ NARROW = ("two_moons", "squares", "gaussian_10", "poisson_regression", "epidemic
 WIDE = ("waiting", "shares", "useless")
 FIRST_SEED = 21
 KEPT = (  # arms, problems, seeds of an earlier code whose values the frozen one repeats
-    (("NPE, equal cost",), tuple(TEST), (1, 2, 3, 4, 5)),
+    (("NPE, equal cost",), TEST, (1, 2, 3, 4, 5)),
     (("NPE, 50,000", *PEER_ARMS), NARROW, (1,)),
-    (("SMC-ABC",), tuple(TEST), (1, 2)),
+    (("SMC-ABC",), TEST, (1, 2)),
     (("NPE rounds",), ("squares", "gaussian_10", "poisson_regression", "epidemic_ode", "useless"), (1, 2, 3)),
     (("NPE rounds",), ("two_moons", "waiting", "shares"), (11, 12, 13)),
 )
 SCHEDULE = (  # arms, problems, numbers of fresh seeds, in an order in which any beginning says most
     (("NLE rounds",), NARROW, (0, 1, 2)),
     (("NLE rounds",), WIDE, (0, 1, 2)),
-    (("NLE rounds, cost-blind",), tuple(TEST), (0, 1, 2)),
-    (("NLE rounds",), tuple(TEST), (3, 4)),
+    (("NLE rounds, cost-blind",), TEST, (0, 1, 2)),
+    (("NLE rounds",), TEST, (3, 4)),
     (("NLE rounds, 1/50",), NARROW, (0, 1, 2)),
-    (("SMC-ABC, NLE at the end",), tuple(TEST), (0, 1)),
-    (("NPE rounds", "NLE rounds, cost-blind"), tuple(TEST), (3, 4)),
+    (("SMC-ABC, NLE at the end",), TEST, (0, 1)),
+    (("NPE rounds", "NLE rounds, cost-blind"), TEST, (3, 4)),
     (("NPE, 50,000", *PEER_ARMS), NARROW, (1,)),
 )
 
@@ -99,12 +100,12 @@ def _task(name: str, arm: str, seed: int, part: int) -> Task:
 
 def _is_asked(name: str, arm: str) -> bool:
     """Whether an arm is run on a problem: some only where the posterior is narrow."""
-    return arm not in NARROW_ONLY or problem(name).narrow
+    return arm not in NARROW_ONLY or find_problem(name).narrow
 
 
 def work(task: Task, folder: Path) -> list[Value]:
     del folder
-    made, (kind, part) = problem(task["problem"]), ARMS[task["arm"]]
+    made, (kind, part) = find_problem(task["problem"]), ARMS[task["arm"]]
     budget, seed = WHOLE / part / task["part"], task["seed"]
     begin = time.process_time()
     more: dict[str, Any] = {}
@@ -112,7 +113,7 @@ def work(task: Task, folder: Path) -> list[Value]:
         found = plain_npe(made, int(budget), seed)
         draws, cost, runs = found.draws, found.cost, found.runs
     elif task["arm"] in PEER_ARMS:
-        found = PEERS[kind].run(made, task["place"], int(budget), seed)
+        found = run_peer(kind, made, task["place"], int(budget), seed)
         draws, cost, runs = found.draws, found.cost, found.runs
     else:
         study = _settings(task["arm"], made.prior).run(made, made.x_o(task["place"]), budget=budget, seed=seed)
@@ -124,7 +125,7 @@ def work(task: Task, folder: Path) -> list[Value]:
     seconds = time.process_time() - begin
     return [
         {"at": place, "cost": cost, "runs": runs, "seconds": seconds, **more}
-        | measure(drawn, reference(task["problem"], place), modes=made.modes).row()
+        | measure(drawn, read_reference(task["problem"], place), modes=made.modes).row()
         for place, drawn in draws.items()
     ]
 
@@ -226,7 +227,7 @@ COMPARED = (  # kind of problem, first arm, second arm
 def gap(record: Record, kind: str, first: str, second: str, label: str) -> tuple[float, float]:
     """Mean difference of two arms over narrow or wide problems, with its standard error."""
     names = [name for name in dict.fromkeys(v["problem"] for v in record["values"])
-             if problem(name).narrow == (kind == "narrow")]  # fmt: skip
+             if find_problem(name).narrow == (kind == "narrow")]  # fmt: skip
     mean, error, _ = compare(record, first, second, label, names)
     return mean, error
 

@@ -10,94 +10,44 @@ Narrow means that the posterior's volume is below 1e-3 of the prior's at all thr
     arc              2 parameters, 2 outputs, a thin part of a ring: narrow
     gaussian_2       2 parameters, 2 outputs: wide
     counts           3 parameters, 6 counts: wide
+
+Exchange, hooks and arc are made here, for this study; the others, and all of the test half, are problems of
+`thrifty.benchmark`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
-from rounds_form import ExponentialCost, PowerCost, Problem, linear_gaussian, normals
-from rounds_truth import draw_tempered
-from scipy import stats
 
 import thrifty as th
+from thrifty import benchmark
+from thrifty.benchmark import Problem, normals
+from thrifty.benchmark.catalogue import REFERENCE_DRAWS, REFERENCE_SEED, draw_exact
+from thrifty.benchmark.known_costs import ExponentialCost
 from thrifty.types import Array
 
-STEPS, HORIZON, RECORDS = 400, 20.0, 10  # of the predator-prey equations: steps, time, times that are seen
-START = (np.log(30.0), 0.0)  # log populations at time 0
-NOISE = 0.3  # of a log population: the posterior is some 1e-5 of the prior
+DEVELOPMENT = ("lotka_volterra", "slcp", "gaussian_8", "exchange", "hooks", "arc", "gaussian_2", "counts")
 BEND_REACH, BEND, BEND_WIDTH = 0.08, 5.0, 0.008  # of the parabolas: sd along, curvature, sd across
 ARC_WIDTH, ARC_ANGLE = 0.006, 0.1  # of the arc: sd of the radius, sd of the angle in radians
 HOOK_AXES, HOOK_WIDTH = np.array([0.08, 0.2]), 0.06  # of the hooks: of the ellipse, and sd across it, relative
 CANDIDATES = 40  # per posterior draw, of which one is resampled
 
 
-def lotka_volterra() -> Problem:
-    """Predators and prey with log-normal noise: alpha, beta, gamma, delta as logarithms, 20 log populations."""
-    prior = th.Normal([-0.125, -3.0, -0.125, -3.0], [0.5] * 4, names=("alpha", "beta", "gamma", "delta"))  # type: ignore[arg-type]
-
-    def respond(theta: Array, u: Array) -> Array:
-        return _populations(theta) + NOISE * normals(u)
-
-    def log_likelihood(theta: Array, x: Array) -> Array:
-        return -0.5 * np.square((x - _populations(theta)) / NOISE).sum(1)
-
-    def draw(x_o: Array, n: int, rng: np.random.Generator) -> Array:
-        return draw_tempered(lambda t: log_likelihood(t, x_o), prior.log_prob, prior.sample(n, rng), rng)
-
-    cost = ExponentialCost.over(prior, [1.5, 0.0, 1.5, 0.0])
-    return Problem("lotka_volterra", prior, 20, respond, log_likelihood, cost, draw, narrow=True, closed_form=False)
+@cache
+def find_problem(name: str) -> Problem:
+    """Make a problem of either half."""
+    return OWN[name]() if name in OWN else benchmark.find_problem(name)
 
 
-def _populations(theta: Array) -> Array:
-    """Log populations (n, 20) at ten times, by Runge-Kutta steps of the logarithms."""
-    alpha, beta, gamma, delta = np.exp(theta.T)
-    u, v = np.full(len(theta), START[0]), np.full(len(theta), START[1])
-    h, seen = HORIZON / STEPS, []
-
-    def slope(u: Array, v: Array) -> tuple[Array, Array]:  # capped where a wild draw's step overshoots
-        return alpha - beta * np.exp(np.minimum(v, 12.0)), delta * np.exp(np.minimum(u, 12.0)) - gamma
-
-    for step in range(1, STEPS + 1):
-        a1, b1 = slope(u, v)
-        a2, b2 = slope(u + 0.5 * h * a1, v + 0.5 * h * b1)
-        a3, b3 = slope(u + 0.5 * h * a2, v + 0.5 * h * b2)
-        a4, b4 = slope(u + h * a3, v + h * b3)
-        u, v = u + h / 6 * (a1 + 2 * a2 + 2 * a3 + a4), v + h / 6 * (b1 + 2 * b2 + 2 * b3 + b4)
-        if step % (STEPS // RECORDS) == 0:
-            seen += [u, v]
-    return np.column_stack(seen)
-
-
-def slcp() -> Problem:
-    """Four points of a normal with five parameters (Papamakarios et al. 2019); the signs of two do not matter."""
-    prior = th.Uniform(np.full(5, -3.0), np.full(5, 3.0), names=("m1", "m2", "s1", "s2", "r"))  # type: ignore[arg-type]
-
-    def respond(theta: Array, u: Array) -> Array:
-        s1, s2, rho = theta[:, 2:3] ** 2, theta[:, 3:4] ** 2, np.tanh(theta[:, 4:5])
-        a, b = normals(u[:, :4]), normals(u[:, 4:])
-        first = theta[:, :1] + s1 * a
-        second = theta[:, 1:2] + s2 * (rho * a + np.sqrt(1 - rho**2) * b)
-        return np.stack([first, second], -1).reshape(len(theta), 8)
-
-    def log_likelihood(theta: Array, x: Array) -> Array:
-        x = np.broadcast_to(x, (len(theta), 8)).reshape(-1, 4, 2)
-        s1, s2, rho = theta[:, 2:3] ** 2, theta[:, 3:4] ** 2, np.tanh(theta[:, 4:5])
-        a = (x[:, :, 0] - theta[:, :1]) / s1
-        b = ((x[:, :, 1] - theta[:, 1:2]) / s2 - rho * a) / np.sqrt(1 - rho**2)
-        scale = np.log(s1 * s2 * np.sqrt(1 - rho**2))[:, 0]
-        return -0.5 * (a**2 + b**2).sum(1) - 4 * scale
-
-    def draw(x_o: Array, n: int, rng: np.random.Generator) -> Array:
-        """On the quarter where both signs are positive; the signs are then drawn, since all four quarters are alike."""
-        half = th.Uniform([-3.0, -3.0, 0.0, 0.0, -3.0], [3.0] * 5)  # type: ignore[arg-type]
-        found = draw_tempered(lambda t: log_likelihood(t, x_o), half.log_prob, half.sample(n, rng), rng)
-        found[:, 2:4] *= rng.choice([-1.0, 1.0], (n, 2))
-        return found
-
-    cost = ExponentialCost.over(prior, [0.45, 0.45, 0.0, 0.0, 0.0])
-    return Problem("slcp", prior, 8, respond, log_likelihood, cost, draw, narrow=False, closed_form=False, modes=4)
+@cache
+def read_reference(name: str, place: str) -> Array:
+    """Return equally weighted draws (REFERENCE_DRAWS, p) of the exact posterior at a place."""
+    if name in OWN:
+        return draw_exact(find_problem(name), place, REFERENCE_SEED, REFERENCE_DRAWS)
+    return benchmark.read_reference(name, place)
 
 
 def exchange() -> Problem:
@@ -180,38 +130,4 @@ def arc() -> Problem:
     return Problem("arc", prior, 2, respond, log_likelihood, cost, draw, narrow=True)
 
 
-def gaussian_2() -> Problem:
-    """Two parameters, mixed; the posterior is about 0.4 of the prior in each."""
-    design = np.array([[1.0, 0.4], [-0.3, 1.0]])
-    return linear_gaussian("gaussian_2", design, np.array([0.5, 0.4]), np.array([1.0, 0.5]), narrow=False)
-
-
-def gaussian_8() -> Problem:
-    """Eight parameters, each seen with a part of the next; the posterior is 0.2 to 0.4 of the prior in each."""
-    design = np.eye(8) + 0.5 * np.eye(8, k=1)
-    return linear_gaussian("gaussian_8", design, np.linspace(0.2, 0.4, 8), np.linspace(0.6, 0.0, 8), narrow=True)
-
-
-def counts() -> Problem:
-    """Two rates, seen as three and two Poisson counts, and a share, seen as one binomial count."""
-    prior = th.Independent(
-        {"low": stats.gamma(1.5, scale=0.4), "high": stats.gamma(3.0, scale=4.0), "share": stats.beta(2, 2)}
-    )
-
-    def respond(theta: Array, u: Array) -> Array:
-        low, high = stats.poisson.ppf(u[:, :3], theta[:, :1]), stats.poisson.ppf(u[:, 3:5], theta[:, 1:2])
-        return np.hstack([low, high, stats.binom.ppf(u[:, 5:], 20, theta[:, 2:])])
-
-    def log_likelihood(theta: Array, x: Array) -> Array:
-        x = np.broadcast_to(x, (len(theta), 6))
-        low = x[:, :3].sum(1) * np.log(theta[:, 0]) - 3 * theta[:, 0]
-        high = x[:, 3:5].sum(1) * np.log(theta[:, 1]) - 2 * theta[:, 1]
-        return low + high + x[:, 5] * np.log(theta[:, 2]) + (20 - x[:, 5]) * np.log1p(-theta[:, 2])
-
-    def draw(x_o: Array, n: int, rng: np.random.Generator) -> Array:
-        low = rng.gamma(1.5 + x_o[:3].sum(), 1 / (1 / 0.4 + 3), n)
-        high = rng.gamma(3.0 + x_o[3:5].sum(), 1 / (1 / 4.0 + 2), n)
-        return np.column_stack([low, high, rng.beta(2 + x_o[5], 22 - x_o[5], n)])
-
-    cost = PowerCost.over_gamma(1, 1.5, 3.0, 4.0)
-    return Problem("counts", prior, 6, respond, log_likelihood, cost, draw, narrow=False)
+OWN = {"exchange": exchange, "hooks": hooks, "arc": arc}

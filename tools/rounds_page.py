@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "studies"))
 
 import rounds as study
 from common import ROOT, Record, column, pick, table
-from rounds_problems import TEST, problem
+from rounds_development import find_problem
 
 RESULT, PAGE, FIGURE = ROOT / "studies/results/rounds.json", ROOT / "docs/rounds.md", "figures/reproduction/rounds.png"
 
@@ -135,7 +135,7 @@ def decide(record: Record) -> str:
 
 def _names(record: Record, kind: str) -> list[str]:
     seen = {v["problem"] for v in record["values"]}
-    return [name for name in TEST if name in seen and problem(name).narrow == (kind == "narrow")]
+    return [name for name in study.TEST if name in seen and find_problem(name).narrow == (kind == "narrow")]
 
 
 def _mean(record: Record, arm: str, kind: str) -> float:
@@ -231,8 +231,8 @@ def rests_on(record: Record) -> str:
 def page(record: Record) -> str:
     """The whole page."""
     problems = table(["problem", "parameters", "outputs", "modes", "posterior"], [
-        [name, str(problem(name).prior.dim), str(len(problem(name).x_o("middle"))), str(problem(name).modes),
-         "narrow" if problem(name).narrow else "wide"] for name in TEST])  # fmt: skip
+        [made.name, str(made.prior.dim), str(len(made.x_o("middle"))), str(made.modes),
+         "narrow" if made.narrow else "wide"] for made in map(find_problem, study.TEST)])  # fmt: skip
     narrow = "Narrow: the posterior's volume is below 1e-3 of the prior's at all three places."
     parts = [HEAD, "## When to use what", decide(record), HOW, "## What was measured", rests_on(record), problems,
              narrow, "### What rounds should do, and whether they did", promises(record), "### All figures",

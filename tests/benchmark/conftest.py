@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from thrifty.benchmark import Record
+
+sys.path.insert(0, str(Path(__file__).parent))
+pytest.register_assert_rewrite("problem_checks")
 
 
 def make_record(seed=0, c2st=0.6, **other):

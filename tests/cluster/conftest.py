@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,8 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "faults"))
 
-import scenario
 import slurm as slurm_programs
+from prepared_campaign import copied, prepared  # noqa: F401 - fixtures
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -25,25 +24,6 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.cluster)
-
-
-@pytest.fixture(scope="session")
-def prepared(tmp_path_factory):
-    """A planned campaign of 200 runs, and the hash of its table after a local run."""
-    folder = tmp_path_factory.mktemp("prepared") / "campaign"
-    scenario.planned(folder)
-    calm = folder.with_name("calm")
-    shutil.copytree(folder, calm)
-    scenario.campaign(calm).run(workers=2, progress="quiet")
-    return folder, scenario.final_hash(calm)
-
-
-@pytest.fixture
-def copied(prepared, tmp_path):
-    """A fresh copy of the planned campaign, and the hash it must end with."""
-    folder = tmp_path / "campaign"
-    shutil.copytree(prepared[0], folder)
-    return folder, prepared[1]
 
 
 @pytest.fixture(scope="session")

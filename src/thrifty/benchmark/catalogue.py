@@ -87,12 +87,30 @@ def read_reference(name: str, place: str) -> Array:
 
 def draw_reference(name: str, place: str, seed: int, n: int) -> Array:
     """Draw (n, p) of the exact posterior, again."""
-    made = find_problem(name)
+    return draw_exact(find_problem(name), place, seed, n)
+
+
+def draw_exact(problem: Problem, place: str, seed: int, n: int) -> Array:
+    """Draw (n, p) of the exact posterior of a problem, which need not be one of the list."""
     rng = np.random.default_rng([seed, list(PLACES).index(place)])
-    if made.closed_form:
-        return made.draw_posterior(made.x_o(place), n, rng)
-    drawn = made.draw_posterior(made.x_o(place), max(PARTICLES, n), rng)
+    if problem.closed_form:
+        return problem.draw_posterior(problem.x_o(place), n, rng)
+    drawn = problem.draw_posterior(problem.x_o(place), max(PARTICLES, n), rng)
     return drawn[rng.permutation(len(drawn))[:n]]  # copies of one particle lie side by side
+
+
+def measure_disagreement(name: str, place: str) -> tuple[float, float]:
+    """Compare the reference with draws of another seed: largest difference of means, and of log standard deviations.
+
+    Both are in standard errors of REFERENCE_DRAWS independent draws.
+    """
+    a, b = read_reference(name, place), draw_reference(name, place, REFERENCE_SEED + 1, REFERENCE_DRAWS)
+    if find_problem(name).modes > 1:  # signs are drawn, not found
+        a, b = np.abs(a), np.abs(b)
+    means = np.abs(a.mean(0) - b.mean(0)) / b.std(0) * np.sqrt(len(b) / 2)
+    fourth = ((b - b.mean(0)) ** 4).mean(0) / b.var(0) ** 2
+    spreads = np.abs(np.log(a.std(0) / b.std(0))) / np.sqrt((fourth - 1) / (2 * len(b)))
+    return float(means.max()), float(spreads.max())
 
 
 def make_reference(name: str, folder: Path = FOLDER) -> Path:

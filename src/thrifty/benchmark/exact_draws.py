@@ -2,8 +2,8 @@
 
 `draw_tempered` moves particles from the prior to prior · likelihood^b for b from 0 to 1 (each step keeps half of the
 effective particles), resamples them and moves them by random walks scaled to their covariance. At b = 1 they make FINAL
-more moves, so that copies of one particle part. Two samplers with other seeds must agree, and
-Stein's identity holds for the draws (`tests/benchmark/test_catalogue.py`).
+more moves, so that copies of one particle part. Two samplers with other seeds must agree
+(`catalogue.measure_disagreement`), and Stein's identity holds for the draws (`tests/benchmark/test_catalogue.py`).
 
 The volume of a distribution is exp(entropy), which for normals is the square root of the determinant of the covariance
 up to a constant, and counts several modes as the sum of theirs. `relative_volume` compares posterior and prior draws by

@@ -7,7 +7,8 @@
 Two settings are not sbi's defaults, both of TSNPE: the threshold comes from 100,000 draws instead of a million, and the
 truncated prior is drawn by sampling importance resampling (sbi's own alternative) where rejection would accept fewer
 than one prior draw in 10,000. Where NPE leaks out of the prior so that draws take longer than MOST_SECONDS, sbi's
-own RuntimeError says so. A round spends a quarter of the budget, whatever its runs cost.
+own RuntimeError says so. A round spends a quarter of the budget, whatever its runs cost; `by_count` counts runs
+instead.
 """
 
 from __future__ import annotations
@@ -68,17 +69,32 @@ def fit_once(trainer: str) -> Any:
     return fit
 
 
-def fit_in_rounds(trainer: str, *, truncated: bool) -> Any:
-    """Make the fit of a class of `sbi.inference` in ROUNDS rounds at an observation."""
+def fit_in_rounds(trainer: str, *, truncated: bool, by_count: bool = False) -> Any:
+    """Make the fit of a class of `sbi.inference` in ROUNDS rounds at an observation.
+
+    Args:
+        trainer: Name of the class: NLE or NPE_C.
+        truncated: Whether a round draws from the truncated prior; else from the posterior so far, which NPE_C corrects
+            by atomic proposals.
+        by_count: Whether the budget is the number of runs, whatever they cost.
+    """
 
     def fit(meter: Meter, x_o: Array | None, budget: float, seed: int) -> SbiPosterior:
         fitted, prior = _open(trainer, meter, seed)
         proposal, posterior = prior, None
         with silence():
             for number in range(1, ROUNDS + 1):
-                runs = _run(meter, proposal, max(number * budget / ROUNDS - meter.cost, 0.0))
-                options = {"force_first_round_loss": True} if truncated else {}
-                fitted.append_simulations(*runs).train(**options)
+                goal = number * budget / ROUNDS
+                if by_count:
+                    runs = _run_count(meter, proposal, int(goal) - meter.runs)
+                else:
+                    runs = _run(meter, proposal, max(goal - meter.cost, 0.0))
+                if truncated:
+                    fitted.append_simulations(*runs).train(force_first_round_loss=True)
+                elif trainer == "NPE_C":
+                    fitted.append_simulations(*runs, proposal=proposal).train()
+                else:
+                    fitted.append_simulations(*runs).train()
                 posterior = fitted.build_posterior().set_default_x(to_tensor(np.asarray(x_o)[None]))
                 if number < ROUNDS:
                     proposal = truncate(prior, posterior) if truncated else posterior
@@ -109,6 +125,12 @@ def _run(meter: Meter, source: Any, cost: float) -> tuple[Any, Any]:
     import torch
 
     return torch.cat(kept), to_tensor(np.concatenate(x))
+
+
+def _run_count(meter: Meter, source: Any, n: int) -> tuple[Any, Any]:
+    """Run n draws of a source."""
+    theta = draw_from(source, n)
+    return theta, to_tensor(meter.simulate(theta.double().numpy()))
 
 
 @contextmanager
