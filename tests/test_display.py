@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +161,7 @@ def test_a_marginal_and_a_conditional_are_one_line(shown: dict[str, object]):
 
 def test_failed_runs_are_named():
     sims = th.Simulations.from_arrays(theta=[[1.0], [2.0], [3.0], [4.0]], x=[[0.1], [np.nan], [0.3], [0.4]])
-    assert "1 run, 25 % of prior mass" in repr(sims) and "3 valid runs count as 3" in repr(sims)
+    assert "1 run, 25% of prior mass" in repr(sims) and "3 valid runs count as 3" in repr(sims)
     assert "nan" not in repr(sims)
 
 
@@ -257,3 +260,33 @@ def test_a_cell_of_html_keeps_a_long_reason():
     reason = "the posterior is not affected " * 10
     card = Card("checks", header=("question", "why"), rows=[("costs?", reason)])
     assert reason.strip() in card.to_html() and reason.strip() not in str(card) and "…" in str(card)
+
+
+def list_texts(source: str) -> list[str]:
+    """List the texts that code may show: all but docstrings, with {} for what is filled in."""
+    tree = ast.parse(source)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    statements = [statement for body in bodies for statement in body if isinstance(statement, ast.Expr)]
+    skipped = {id(statement.value) for statement in statements}  # docstrings, and those of attributes
+    whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    skipped |= {id(part) for node in whole for part in node.values}
+    joined = ["".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values) for node in whole]
+    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return joined + [node.value for node in plain if id(node) not in skipped]
+
+
+@pytest.mark.parametrize("part", ["", "cli", "report"])
+def test_percentages_are_written_in_one_way(part: str):
+    root = Path(th.__file__).parent
+    paths = [
+        path for path in root.rglob("*.py") if (path.relative_to(root).parts[0] in ("cli", "report")) == bool(part)
+    ]
+    paths = [path for path in paths if not part or path.relative_to(root).parts[0] == part]
+    assert len(paths) > 5
+    found = {path.name: text for path in paths for text in list_texts(path.read_text()) if re.search(r"[0-9}] %", text)}
+    assert found == {}
+
+
+def test_another_way_would_be_found():
+    texts = list_texts('def f(x):\n    """Of 5 %."""\n    return f"{x} %" if x else "5 %"\n')
+    assert texts == ["{} %", "5 %"]

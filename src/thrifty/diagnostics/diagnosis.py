@@ -65,7 +65,7 @@ class Diagnosis(Displayed):
     Example:
         >>> print(Diagnosis((th.diagnostics.weight_health(np.zeros(500)),), ()))
         verdict: trust
-          Are there enough runs?  yes: over the whole prior 500 runs count as 500; the heaviest 1 % ...
+          Are there enough runs?  yes: over the whole prior 500 runs count as 500; the heaviest 1% ...
     """
 
     checks: tuple[Check, ...]

@@ -62,7 +62,7 @@ class Sampled(Displayed):
             )
             for i in range(p if n else 0)
         ]
-        header = ("parameter", "5 %", "median", "95 %", "effective draws", "R-hat")
+        header = ("parameter", "5%", "median", "95%", "effective draws", "R-hat")
         return Card(count_things(n, "posterior draw"), [("acceptance", f"{self.acceptance:.0%}")], header, rows)
 
     @classmethod

@@ -91,7 +91,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         levels = dict(zip(names, self.parameter_levels, strict=True))
         facts += [(name, list_shares(shares)) for name, shares in self.probabilities.items() if levels[name]]
         title = f"posterior at x_o = {_shorten(self.x_o)}"
-        return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
+        return Card(title, facts, ("parameter", "mean", "sd", "5%", "95%"), rows)
 
     @property
     def weights(self) -> Array:

@@ -233,7 +233,7 @@ class Penalised:
         raised = float(np.exp(log_mean_exp(np.minimum(self.penalty.log(np.full(1, floor)) - self._log_g, 0.0))))
         what = f"1 in {_format_count(1 / self.acceptance)} prior draws is accepted under the penalty {self.penalty}"
         fix = (
-            f"raise the floor: low={floor:.3g} (the cheapest 1 % of the prior) accepts 1 in"
+            f"raise the floor: low={floor:.3g} (the cheapest 1% of the prior) accepts 1 in"
             f" {_format_count(1 / raised)}; or use a gentler penalty, th.Power(0.5)"
         )
         if self.acceptance < MIN_ACCEPTANCE:

@@ -79,7 +79,7 @@ class Study(Displayed):
         >>> print(study)
         abc at x_o of 1 value: 5,000 runs count as 5,000
           rests on 4... accepted runs (4... effective)
-          mu  0.4... (90 %: -0... to 1.6...)
+          mu  0.4... (90%: -0... to 1.6...)
     """
 
     posterior: Posterior
@@ -296,12 +296,12 @@ class Study(Displayed):
         notes += [_describe_end(self.stopped)] if self.stopped else []
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
-        header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
+        header, parts = ("parameter", "median", "5%", "95%"), _generation_cards(self.generations)
         return Card(self._head(), tuple(shares.items()), header, rows, notes, parts=parts)
 
 
 def _describe(median: float, low: float, high: float) -> str:
-    return f"{median:.4g} (90 %: {low:.4g} to {high:.4g})"
+    return f"{median:.4g} (90%: {low:.4g} to {high:.4g})"
 
 
 def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
