@@ -7,6 +7,7 @@ examined either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from html import escape
@@ -101,10 +102,14 @@ class DisplayedSettings(Displayed):
     def __str__(self) -> str:
         return _show(self, lambda: write_settings(self))
 
+    def __repr__(self) -> str:
+        return _show(self, lambda: write_settings(self))
+
     def _card(self) -> Card:
         shown: Any = self
         set_to = {f.name: getattr(self, f.name) for f in fields(shown) if f.repr}
-        return Card(type(self).__name__, [(name, write_settings(v)) for name, v in set_to.items() if v is not None])
+        texts = [(name, v if isinstance(v, str) else write_settings(v)) for name, v in set_to.items() if v is not None]
+        return Card(type(self).__name__, texts)
 
 
 def write_settings(settings: Any) -> str:
@@ -114,6 +119,8 @@ def write_settings(settings: Any) -> str:
         >>> write_settings(th.MixtureDensity(3)), write_settings(th.Ensemble(th.ABC(th.Normal(0, 1)), members=2))
         ('MixtureDensity(components=3)', 'Ensemble(ABC(Normal(theta: 0 ± 1)), members=2)')
     """
+    if callable(as_list := getattr(settings, "tolist", None)):  # an array
+        return str(as_list())
     if not _is_listed(settings):
         return getattr(settings, "__name__", None) or " ".join(repr(settings).split())
     own = {f.name: getattr(settings, f.name) for f in fields(settings) if f.init and f.repr}
@@ -124,6 +131,16 @@ def write_settings(settings: Any) -> str:
     others = {name: write_settings(value) for name, value in own.items() if name not in given}
     changed = [f"{name}={text}" for name, text in others.items() if text != write_settings(getattr(usual, name))]
     return f"{type(settings).__name__}({', '.join(first + changed)})"
+
+
+def name_function(function: object) -> str:
+    """Name a function, or describe a fitted one, without an address.
+
+    Example:
+        >>> name_function(len), name_function(th.Power(0.5))
+        ('len', 'Power(0.5)')
+    """
+    return getattr(function, "__name__", None) or re.sub(r" at 0x[0-9a-f]+", "", write_settings(function))
 
 
 def _is_listed(settings: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError, MissingExtraError
 from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
@@ -34,8 +35,8 @@ CYCLE_GROWTH, MAX_CYCLE_STEPS = 4, 8_000  # where cycles were lengthened until n
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, repr=False)
+class Training(DisplayedSettings):
     """How to train; every default was measured on 5,000 epidemic runs.
 
     Args:
