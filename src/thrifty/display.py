@@ -14,6 +14,7 @@ from html import escape
 from typing import Any
 
 MAX_ROWS = 24  # of a table: what fits on a screen
+MAX_NUMBER_CHARACTERS = 32  # of a number with its unit, or a name: a longer text is a sentence
 MAX_CELL_CHARACTERS, MAX_HTML_CELL_CHARACTERS = 160, 600  # a cell of HTML breaks its lines
 
 
@@ -184,14 +185,15 @@ def align_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def write_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, bold: int | None = None) -> str:
-    """Write an HTML table; every cell is escaped.
+    """Write an HTML table; every cell is escaped. Columns of sentences begin at the left, where notebooks begin none.
 
     Example:
         >>> write_table(["name"], [["<b>"]])
         '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
     """
-    head = f"<thead><tr>{_cells('th', header)}</tr></thead>" if header else ""
-    body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row)}</tr>" for i, row in enumerate(rows))
+    left = [not header or any(len(row[i]) > MAX_NUMBER_CHARACTERS for row in rows) for i in range(_width(header, rows))]
+    head = f"<thead><tr>{_cells('th', header, left)}</tr></thead>" if header else ""
+    body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row, left)}</tr>" for i, row in enumerate(rows))
     return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
@@ -199,8 +201,13 @@ def _write_paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>".replace("\n", "<br>")
 
 
-def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    return len(header) if header else max(map(len, rows), default=0)
+
+
+def _cells(tag: str, cells: Sequence[str], left: Sequence[bool]) -> str:
+    styles = [' style="text-align:left"' if at_left else "" for at_left in left]
+    return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for cell, style in zip(cells, styles, strict=True))
 
 
 def _shorten(text: str, most: int = MAX_CELL_CHARACTERS) -> str:

@@ -106,13 +106,21 @@ def count_cells(s: Sample, panel: Panel, columns: tuple[int, int], k: int) -> tu
 
 
 def draw_cells(
-    ax: Axes, inside: npt.NDArray[np.bool_], steps: list[Array], discrete: tuple[bool, bool], *, fill: bool, colour: str
+    ax: Axes,
+    inside: npt.NDArray[np.bool_],
+    steps: list[Array],
+    discrete: tuple[bool, bool],
+    *,
+    fill: float,
+    colour: str,
 ) -> None:
     """Draw the cells (a, b) inside a region: a strip for each value of a discrete parameter, nothing between values.
 
-    Cells are joined along a continuous parameter; two discrete ones have a cell for each pair of values.
+    Cells are joined along a continuous parameter; two discrete ones have a cell for each pair of values. `fill` is how
+    strongly they are filled; below 1 they have an edge.
     """
     from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
 
     first = discrete[0]
     lines, (own, along) = (inside, steps) if first else (inside.T, steps[::-1])
@@ -122,8 +130,8 @@ def draw_cells(
             near, far = along[begin, 0], along[end - 1, 1]
             box = np.array([[low, near], [high, near], [high, far], [low, far]])
             boxes.append(box if first else box[:, ::-1])
-    look = {"facecolors": colour, "lw": 0} if fill else {"facecolors": "none", "edgecolors": colour, "lw": 1.3}
-    ax.add_collection(PolyCollection(boxes, **look))
+    edge = {"lw": 0.0} if fill == 1 else {"lw": 1.3, "edgecolors": colour}
+    ax.add_collection(PolyCollection(boxes, facecolors=[to_rgba(colour, fill)], **edge))
 
 
 def _find_runs(line: npt.NDArray[np.bool_], *, join: bool) -> list[tuple[int, int]]:

@@ -165,9 +165,10 @@ def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], k
     discrete = panel.levels[columns[0]] is not None, panel.levels[columns[1]] is not None
     if any(discrete):
         cells, steps = count_cells(s, panel, columns, k)
-        for level, colour in zip(_find_levels(cells), style.REGION_COLOURS, strict=True):
+        for i, (level, colour) in enumerate(zip(_find_levels(cells), style.REGION_COLOURS, strict=True)):
             inside = (cells >= level) & (cells > 0)
-            draw_cells(ax, inside, steps, discrete, fill=line is None, colour=line or colour)
+            fill = 1.0 if line is None else 0.4 * i  # of others, the inner region is tinted
+            draw_cells(ax, inside, steps, discrete, fill=fill, colour=line or colour)
         return
     x, y = (s.points[:, c] for c in columns)
     ends = [panel.ends[c] for c in columns]

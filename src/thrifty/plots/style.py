@@ -76,7 +76,7 @@ def set_plain_ticks(axis: Axis, ratio: float) -> None:
 
     from thrifty.plots.notebook_figure import LogNumbers, ShortNumbers
 
-    narrow = MaxNLocator(nbins=4)  # below a factor of four 1, 2 and 5 may all lie outside
+    narrow = MaxNLocator(nbins=4, steps=[1, 2, 5, 10])  # below a factor of four 1, 2 and 5 may all lie outside
     axis.set_major_locator(narrow if ratio < 4 else LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
     if ratio < 4:
         axis.set_minor_locator(NullLocator())

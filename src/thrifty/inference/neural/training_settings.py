@@ -308,8 +308,17 @@ def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
         yield lambda state: None
         return
     if is_notebook():
-        shown = NotebookBar("training")
-        yield lambda state: shown.update(state.since / settings.patience, [_describe_epoch(state)])
+        shown, states = NotebookBar("training"), []
+
+        def draw(state: Any) -> None:
+            states[:] = [state]
+            wait = f"not better for {state.since} of {settings.patience} epochs"  # what the bar shows
+            shown.update(state.since / settings.patience, [f"{_describe_epoch(state)}  {wait}"])
+
+        yield draw
+        if states:
+            shown.label = "trained"
+            shown.update(1.0, [_describe_epoch(states[0])], force=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn
