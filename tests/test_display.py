@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -158,7 +163,7 @@ def test_a_marginal_and_a_conditional_are_one_line(shown: dict[str, object]):
 
 def test_failed_runs_are_named():
     sims = th.Simulations.from_arrays(theta=[[1.0], [2.0], [3.0], [4.0]], x=[[0.1], [np.nan], [0.3], [0.4]])
-    assert "1 run, 25 % of prior mass" in repr(sims) and "3 valid runs count as 3" in repr(sims)
+    assert "1 run, 25% of prior mass" in repr(sims) and "3 valid runs count as 3" in repr(sims)
     assert "nan" not in repr(sims)
 
 
@@ -234,6 +239,37 @@ def test_a_study_shows_its_rounds(sims: th.Simulations):
     assert "<td>1</td><td>90</td><td>9</td><td>0.02</td><td>0.30 sd</td>" in html
 
 
+@pytest.mark.parametrize(
+    ("unit", "costs", "header", "cells"),
+    [("events", (12.0, 9.0), "cost [events]", ("12", "9")), ("s", (5400.0, 900.0), "cost [h]", ("1.5", "0.25")),
+     ("s", (0.012, 0.0005), "cost [ms]", ("12", "0.5")), ("s", (12.0, 9.0), "cost [s]", ("12", "9"))],
+)  # fmt: skip
+def test_the_table_of_rounds_has_one_unit_of_cost(sims: th.Simulations, unit, costs, header, cells):
+    rounds = tuple(Round(200, cost, 11.0, 0.5, np.nan, np.nan, 4.0, PRIOR) for cost in costs)
+    accepted = th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims).accepted([1, 2])
+    study = th.Study(accepted, replace(sims, unit=unit), np.array([1.0, 2.0]), "nle-rounds", generations=rounds)
+    html = study._repr_html_()
+    assert f"<th>{header}</th>" in html and all(f"<td>{cell}</td>" in html for cell in cells)
+    assert header in str(study) and header in str(study.summary())
+
+
+def test_a_summary_has_headings(campaign: th.Campaign, sims: th.Simulations):
+    study = th.Study(th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims), sims, np.array([1.0, 2.0]), "abc", campaign)
+    shown = study.summary()
+    names = [name for name, *_ in shown]
+    assert shown == list(shown) and names == ["beta", "gamma"], "still a list of rows"
+    assert "none was made yet: study.diagnosis makes them" in str(shown)
+    study.__dict__["diagnosis"] = Diagnosis((th.diagnostics.weight_health(sims.log_weights),), ())
+    status, text, html = campaign.status(), repr(study.summary()), study.summary()._repr_html_()
+    headings = ["  posterior", "  checks: trust", "  runs and cost"]
+    assert [line for line in text.splitlines() if line in headings] == headings
+    assert all(f"<p>{line.strip()}</p>" in html for line in headings)
+    for figure in (f"{format_amount(status.spent, 'events')}", f"{status.saved.share:.0%}", "rests on", "enough runs?"):
+        assert figure in text and figure in html
+    without = replace(study, campaign=None).summary()
+    assert format_amount(float(sims.cost.sum()), "events") in str(without)
+
+
 def test_a_column_without_any_figure_is_left_out(sims: th.Simulations):
     """The volume of a posterior of whole numbers is not measured."""
     rounds = tuple(Round(90, 9.0, 8.0, np.nan, moved, np.nan, 4.0, PRIOR) for moved in (np.nan, 0.3))
@@ -257,3 +293,78 @@ def test_a_cell_of_html_keeps_a_long_reason():
     reason = "the posterior is not affected " * 10
     card = Card("checks", header=("question", "why"), rows=[("costs?", reason)])
     assert reason.strip() in card.to_html() and reason.strip() not in str(card) and "…" in str(card)
+
+
+def list_texts(source: str) -> list[str]:
+    """List the texts that code may show: all but docstrings, with {} for what is filled in."""
+    tree = ast.parse(source)
+    bodies = [node.body for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)]
+    statements = [statement for body in bodies for statement in body if isinstance(statement, ast.Expr)]
+    skipped = {id(statement.value) for statement in statements}  # docstrings, and those of attributes
+    whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    skipped |= {id(part) for node in whole for part in node.values}
+    joined = ["".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values) for node in whole]
+    plain = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return joined + [node.value for node in plain if id(node) not in skipped]
+
+
+@pytest.mark.parametrize("part", ["", "cli", "report"])
+def test_percentages_are_written_in_one_way(part: str):
+    root = Path(th.__file__).parent
+    paths = [
+        path for path in root.rglob("*.py") if (path.relative_to(root).parts[0] in ("cli", "report")) == bool(part)
+    ]
+    paths = [path for path in paths if not part or path.relative_to(root).parts[0] == part]
+    assert len(paths) > 5
+    found = {path.name: text for path in paths for text in list_texts(path.read_text()) if re.search(r"[0-9}] %", text)}
+    assert found == {}
+
+
+def test_another_way_would_be_found():
+    texts = list_texts('def f(x):\n    """Of 5 %."""\n    return f"{x} %" if x else "5 %"\n')
+    assert texts == ["{} %", "5 %"]
+
+
+def fixed_cost(theta: np.ndarray) -> np.ndarray:
+    return theta[:, 0] + 1.0
+
+
+def make_small_things() -> dict[str, object]:
+    """One object of every kind that is neither data nor a method."""
+    proposal, mixture = th.CostAware(PRIOR, fixed_cost, 0.5), th.Mixture(PRIOR, fixed_cost, powers=(0, 0.5))
+    sample = np.random.default_rng(0).normal(size=(2, 40, 2))
+    return {
+        "Power(0.5)": th.Power(0.5), "Power(2.0, low=1.0)": th.Power(2.0, low=1), "Constant()": th.Constant(),
+        "AtMost(Power(0.5), 3.0)": th.AtMost(th.Power(0.5), 3.0), "Custom(sqrt)": th.Custom(np.sqrt),
+        "AtLeast(Power(0.5), value=3.0)": th.AtLeast(th.Power(0.5), 3.0), "Balance(": mixture.penalty,
+        "Custom(<lambda>)": th.Custom(lambda cost: cost), "draws of beta, gamma": proposal,
+        "penalty  mixture of 1, √c": mixture, "pool of 150 draws": th.Pool([(50, PRIOR), (100, proposal)], PRIOR),
+        "estimate by 40": th.estimate(sample[0], np.zeros(40)), "Kolmogorov-Smirnov": th.metrics.ks(*sample),
+        "classifier between": th.metrics.C2ST(0.5, (0.4, 0.6), 0.5, 0.95), "-3.000 ± 0.1": LogEvidence(-3.0, 0.1, 50.0),
+        "Training()": th.Training(), "NSF(bins=4)": th.NSF(bins=4), "SetEmbedding()": th.SetEmbedding(),
+        "SpikeAndSlab()": th.SpikeAndSlab(), "Euclidean()": th.distances.Euclidean(), "MMD()": th.distances.MMD(),
+        "Polynomial(": th.Polynomial(), "GaussianProcess(": th.GaussianProcess(), "Inline()": th.Inline(),
+        "Processes(1)": th.Processes(1), "Dask(2)": th.Dask(2), "echo {beta}": th.Command(["echo", "{beta}"]),
+        "Futures(ThreadPoolExecutor)": th.Futures(ThreadPoolExecutor), "Gamma(": th.models.Gamma(),
+        "TemporalSIR(": th.models.TemporalSIR(), "split": th.split_budget(100.0, 1.0, variance=3.0),
+        "Normal(theta: 0 ± 1)": th.Normal(0, 1), "Integers(theta: 1 to 6)": th.Integers(1, 6),
+    }  # fmt: skip
+
+
+def test_small_things_are_shown_without_defaults_or_addresses():
+    things = make_small_things()
+    dumps = re.compile(r"None|object at 0x|<function|array\(|np\.float64|cannot be shown")
+    for words, thing in things.items():
+        text = repr(thing) + getattr(thing, "_repr_html_", str)()
+        assert not dumps.search(text), text
+        assert words in repr(thing) or words == "split", repr(thing)
+
+
+def test_what_identifies_a_folder_does_not_depend_on_displays():
+    """Requests and settings of rounds are compared as text, with folders that were made earlier."""
+    assert [str(p) for p in (th.Power(0.5), th.Power(2), th.Constant(), th.AtMost(th.Power(1), 3.0))] == [
+        "√c", "c^2", "1", "min(c, 3)"
+    ]  # fmt: skip
+    known = th.Rounds(th.NLE(PRIOR, network=th.MAF()), rounds=2).identify([1.0, 2.0], 0)
+    assert known["penalty"] == "Power(k=0.25, low=None, high=None)"
+    assert "network=MAF(transforms=5, hidden=(50, 50), activation='tanh', unconstrained=False)" in known["method"]

@@ -7,12 +7,14 @@ examined either.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from html import escape
 from typing import Any
 
 MAX_ROWS = 24  # of a table: what fits on a screen
+MAX_NUMBER_CHARACTERS = 32  # of a number with its unit, or a name: a longer text is a sentence
 MAX_CELL_CHARACTERS, MAX_HTML_CELL_CHARACTERS = 160, 600  # a cell of HTML breaks its lines
 
 
@@ -101,10 +103,14 @@ class DisplayedSettings(Displayed):
     def __str__(self) -> str:
         return _show(self, lambda: write_settings(self))
 
+    def __repr__(self) -> str:
+        return _show(self, lambda: write_settings(self))
+
     def _card(self) -> Card:
         shown: Any = self
         set_to = {f.name: getattr(self, f.name) for f in fields(shown) if f.repr}
-        return Card(type(self).__name__, [(name, write_settings(v)) for name, v in set_to.items() if v is not None])
+        texts = [(name, v if isinstance(v, str) else write_settings(v)) for name, v in set_to.items() if v is not None]
+        return Card(type(self).__name__, texts)
 
 
 def write_settings(settings: Any) -> str:
@@ -114,6 +120,8 @@ def write_settings(settings: Any) -> str:
         >>> write_settings(th.MixtureDensity(3)), write_settings(th.Ensemble(th.ABC(th.Normal(0, 1)), members=2))
         ('MixtureDensity(components=3)', 'Ensemble(ABC(Normal(theta: 0 ± 1)), members=2)')
     """
+    if callable(as_list := getattr(settings, "tolist", None)):  # an array
+        return str(as_list())
     if not _is_listed(settings):
         return getattr(settings, "__name__", None) or " ".join(repr(settings).split())
     own = {f.name: getattr(settings, f.name) for f in fields(settings) if f.init and f.repr}
@@ -124,6 +132,16 @@ def write_settings(settings: Any) -> str:
     others = {name: write_settings(value) for name, value in own.items() if name not in given}
     changed = [f"{name}={text}" for name, text in others.items() if text != write_settings(getattr(usual, name))]
     return f"{type(settings).__name__}({', '.join(first + changed)})"
+
+
+def name_function(function: object) -> str:
+    """Name a function, or describe a fitted one, without an address.
+
+    Example:
+        >>> name_function(len), name_function(th.Power(0.5))
+        ('len', 'Power(0.5)')
+    """
+    return getattr(function, "__name__", None) or re.sub(r" at 0x[0-9a-f]+", "", write_settings(function))
 
 
 def _is_listed(settings: Any) -> bool:
@@ -167,14 +185,15 @@ def align_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def write_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, bold: int | None = None) -> str:
-    """Write an HTML table; every cell is escaped.
+    """Write an HTML table; every cell is escaped. Columns of sentences begin at the left, where notebooks begin none.
 
     Example:
         >>> write_table(["name"], [["<b>"]])
         '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
     """
-    head = f"<thead><tr>{_cells('th', header)}</tr></thead>" if header else ""
-    body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row)}</tr>" for i, row in enumerate(rows))
+    left = [not header or any(len(row[i]) > MAX_NUMBER_CHARACTERS for row in rows) for i in range(_width(header, rows))]
+    head = f"<thead><tr>{_cells('th', header, left)}</tr></thead>" if header else ""
+    body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row, left)}</tr>" for i, row in enumerate(rows))
     return f"<table>{head}<tbody>{body}</tbody></table>"
 
 
@@ -182,8 +201,13 @@ def _write_paragraph(text: str) -> str:
     return f"<p>{escape(text)}</p>".replace("\n", "<br>")
 
 
-def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells)
+def _width(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    return len(header) if header else max(map(len, rows), default=0)
+
+
+def _cells(tag: str, cells: Sequence[str], left: Sequence[bool]) -> str:
+    styles = [' style="text-align:left"' if at_left else "" for at_left in left]
+    return "".join(f"<{tag}{style}>{escape(cell)}</{tag}>" for cell, style in zip(cells, styles, strict=True))
 
 
 def _shorten(text: str, most: int = MAX_CELL_CHARACTERS) -> str:

@@ -71,13 +71,26 @@ def format_amount(value: float | None, unit: str) -> str:
     if unit not in ("s", "cpu-s"):
         number = _round_figures(value)
         return f"{number} {name_unit(unit, number)}"
-    for seconds, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
-        if abs(value) >= seconds:
-            return f"{value / seconds:.3g} {word}"
-    for most, factor, word in ((1e-4, 1e6, "µs"), (0.1, 1e3, "ms")):
+    size, word = choose_unit(value, unit)
+    return f"{value / size:.3g} {word}"
+
+
+def choose_unit(value: float, unit: str) -> tuple[float, str]:
+    """Choose the unit in which a cost is short, for a text or all numbers of an axis: its size, and its name.
+
+    Example:
+        >>> choose_unit(5400, "s"), choose_unit(0.0042, "s"), choose_unit(5400, "events")
+        ((3600.0, 'h'), (0.001, 'ms'), (1.0, 'events'))
+    """
+    if unit not in ("s", "cpu-s"):
+        return 1.0, name_unit(unit)
+    for size, word in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if abs(value) >= size:
+            return size, word
+    for most, size, word in ((1e-4, 1e-6, "µs"), (0.1, 1e-3, "ms")):
         if 0 < abs(value) < most:
-            return f"{value * factor:.3g} {word}"
-    return f"{value:.3g} s"
+            return size, word
+    return 1.0, "s"
 
 
 def format_kind(value: float | None, unit: str, kind: str) -> str:

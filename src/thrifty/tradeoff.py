@@ -182,18 +182,25 @@ class Tradeoff(Displayed):
 
     def verdict(self) -> str:
         """Say in one line what can be saved here at most."""
-        most = 1 - 1 / self.ceiling
+        most, varies = 1 - 1 / self.ceiling, self.describe_range()
         if self.avoids_failures:
             return (
-                f"runs fail on {1 - self.finish_share:.0%} of the prior mass, a valid run's cost varies"
-                f" {self.cost_range:.3g}×: by this cost, at most about {most:.0%} can be saved per effective valid run,"
-                " by √(c/P(finish))"
+                f"runs fail on {1 - self.finish_share:.0%} of the prior mass, {varies}: by this cost, at most about"
+                f" {most:.0%} can be saved per effective valid run, by √(c/P(finish))"
             )
         if not self.worthwhile:
             little = f"{most:.1%}" if most >= 0.001 else "under 0.1%"
-            return f"cost varies {self.cost_range:.2f}×: best possible saving is {little}. Plain sampling it is."
-        saves = f"at most about {most:.0%} can be saved per effective run, by √c"
-        return f"cost varies {self.cost_range:.3g}×: by this cost, {saves}"
+            return f"{varies}: best possible saving is {little}. Plain sampling it is."
+        return f"{varies}: by this cost, at most about {most:.0%} can be saved per effective run, by √c"
+
+    def describe_range(self) -> str:
+        """Say how far the predicted cost varies over the prior: the one ratio of costs that displays show.
+
+        Costs that were measured are shown as a range instead: their extremes depend on how many runs there were.
+        """
+        ratio = f"{self.cost_range:,.0f}" if self.cost_range >= 100 else f"{self.cost_range:.3g}"
+        what = "cost of a valid run" if self.avoids_failures else "cost"
+        return f"predicted {what} varies {ratio}× over 99.8% of the prior"
 
     def __rich__(self) -> Table:
         from rich.table import Table

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, format_number
 from thrifty.errors import DataError, WeightError
 from thrifty.types import Array, freeze
 
@@ -274,8 +275,8 @@ def fit_tail(excess: Array) -> tuple[float, float]:
     return (m * k + 10 * 0.5) / (m + 10), -k / theta_hat
 
 
-@dataclass(frozen=True)
-class Estimate:
+@dataclass(frozen=True, repr=False)
+class Estimate(Displayed):
     """An importance-sampling estimate of E_prior[f].
 
     Attributes:
@@ -290,6 +291,11 @@ class Estimate:
     se: Array
     ess: float
     se_bounds: tuple[Array, Array]
+
+    def _card(self) -> Card:
+        both = zip(np.ravel(self.mean), np.ravel(self.se), strict=True)
+        rows = [(str(i), format_number(float(m)), format_number(float(s))) for i, (m, s) in enumerate(both, start=1)]
+        return Card(f"estimate by {self.ess:,.0f} effective draws", header=("value", "mean", "se"), rows=rows)
 
 
 def estimate(values: npt.ArrayLike, log_weights: npt.ArrayLike) -> Estimate:

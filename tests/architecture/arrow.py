@@ -14,8 +14,8 @@ import thrifty
 SOURCE = Path(thrifty.__file__).parent
 _PUBLIC: dict[str, str] = thrifty._MODULE_OF
 
-_BASE = {"types", "errors", "named", "durations", "progress_bar"}
-_MATHS = _BASE | {"display", "weights", "penalties", "priors", "costs"}
+_BASE = {"types", "errors", "named", "durations", "progress_bar", "display"}
+_MATHS = _BASE | {"weights", "penalties", "priors", "costs"}
 _DRAWS = _MATHS | {"tables", "proposals"}
 _FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
 _STUDY = _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "metrics", "plots", "report"}
@@ -33,9 +33,9 @@ ARROW: dict[str, set[str]] = {
     "closed_form": _BASE,
     "penalties": _BASE,
     "priors": _BASE,
-    "costs": _BASE | {"weights", "display"},
+    "costs": _BASE | {"weights"},
     "metrics": _BASE | {"weights"},
-    "plots": _BASE | {"display", "weights", "priors", "metrics", "proposals"},
+    "plots": _BASE | {"weights", "priors", "metrics", "proposals"},
     "proposals": _MATHS,
     "tables": _MATHS | {"proposals", "plots"},
     "tradeoff": _DRAWS,

@@ -37,7 +37,7 @@ def crash(theta, rng):
 def test_crashes_fail_alone(rng):
     kinds = np.zeros(120)
     kinds[[17, 55, 90]] = [1, 2, 3]
-    with pytest.warns(ThriftyWarning, match=r"3 of 120 runs failed \(3 crashed\): 2.5 %"):
+    with pytest.warns(ThriftyWarning, match=r"3 of 120 runs failed \(3 crashed\): 2.5%"):
         sims = th.simulate(crash, kinds[:, None], workers=2, seed=4)
     assert [i for i, status in enumerate(sims.status) if status == "crashed"] == [17, 55, 90]
     calm = th.simulate(crash, np.zeros((120, 1)), engine=th.Inline(), seed=4)

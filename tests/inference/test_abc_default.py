@@ -170,7 +170,7 @@ def test_what_the_default_says_it_accepts_is_what_it_accepts(statistics, rng):
     sims = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=theta.shape))
     posterior = th.ABC(th.Normal(np.zeros(statistics), np.ones(statistics))).fit(sims)
     said = round(7 * np.sqrt(4000))
-    assert f"the nearest runs that count as {said}, or 1 % of prior mass" in str(posterior)
+    assert f"the nearest runs that count as {said}, or 1% of prior mass" in str(posterior)
     accepted = posterior.accepted(np.zeros(statistics))
     assert said - 1 <= len(accepted) <= said + 1  # of the plain prior each counts as one
     kernel = (statistics + 4) / (2 * statistics + 4)  # flat outputs around x_o, as docs/abc.md says

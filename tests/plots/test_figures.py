@@ -214,7 +214,7 @@ def test_nothing_is_drawn_between_whole_numbers(rng):
     )
     theta = prior.sample(3_000, rng)
     theta = theta[np.abs(theta[:, 0] - theta[:, 1] / 2) < 0.5]
-    figure = th.plots.pairs(theta, prior=prior, others={"other": theta[:200]})
+    figure = th.plots.pairs(theta, prior=prior)
     by_place = {(ax.get_xlabel(), ax.get_ylabel()): ax for ax in figure.axes}
     strips, cells = by_place["", "k"], by_place["k", ""]
     for ax, columns in ((strips, (1,)), (cells, (0, 1))):
@@ -230,6 +230,24 @@ def test_nothing_is_drawn_between_whole_numbers(rng):
         (left, low), (right, high) = path.vertices.min(0), path.vertices.max(0)
         inside |= (theta[:, 0] >= left) & (theta[:, 0] <= right) & (theta[:, 1] > low) & (theta[:, 1] < high)
     assert abs(inside.mean() - 0.5) < 0.08
+
+
+@pytest.mark.parametrize("sets", [2, 3])
+def test_boxes_of_several_posteriors_lie_side_by_side(sets, rng):
+    prior = th.Independent(
+        {"rate": th.Uniform(0.0, 4.0), "k": th.Integers(1, 5), "model": th.Categorical([0.5, 0.5], ["a", "b"])}
+    )
+    others = {f"other {i}": prior.sample(2_000, rng) for i in range(1, sets)}
+    figure = th.plots.pairs(prior.sample(3_000, rng), prior=prior, others=others)
+    by_place = {(ax.get_xlabel(), ax.get_ylabel()): ax for ax in figure.axes}
+    for ax, column in ((by_place["", "k"], 1), (by_place["rate", "model"], 1), (by_place["k", ""], 0)):
+        drawn = [[path.vertices[:, column] for path in found.get_paths()] for found in ax.collections]
+        drawn = [drawn[2 * i] + drawn[2 * i + 1] for i in range(sets)]  # the two regions of each posterior
+        ends = [np.unique(np.round([[box.min(), box.max()] for box in boxes], 9), axis=0) for boxes in drawn]
+        for i, own in enumerate(ends):
+            values = np.round(own.mean(1))
+            np.testing.assert_allclose(np.diff(own), 0.8 / sets)
+            np.testing.assert_allclose(own[:, 0], values - 0.4 + i * 0.8 / sets, atol=1e-6)
 
 
 def test_the_prior_of_abc_is_drawn(rng):

@@ -89,6 +89,8 @@ def test_no_label_lies_on_another(rng, campaign, sims, posterior):
         "weights": plots.weights(sims),
         "tradeoff": plots.tradeoff(campaign.quote(n=100)),
     }
+    for slope in (0.0, 0.05, 0.5, 1.0, 2.0, 4.0, 8.0):
+        drawn[f"tradeoff {slope}"] = plots.tradeoff(th.tradeoff(PRIOR, lambda theta, k=slope: np.exp(k * theta[:, 0])))
     assert {name: found for name, figure in drawn.items() if (found := find_overlaps(figure))} == {}
 
 
@@ -160,7 +162,7 @@ def test_an_overlap_would_be_found():
 def test_posterior_plot(posterior, sims):
     figure = posterior.plot(X_O, prior=PRIOR, truth={"removal_rate": 0.5, "infection_rate": 1.0}, others={"runs": sims})
     (legend,) = figure.legends
-    assert [t.get_text() for t in legend.get_texts()] == ["posterior", "50 %", "90 %", "runs", "prior", "truth"]
+    assert [t.get_text() for t in legend.get_texts()] == ["posterior", "50%", "90%", "runs", "prior", "truth"]
     lines = [line.get_xdata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
     assert lines == [1.0], "the truth by name, not by place"
     assert figure.axes[-1].get_xlabel() == "removal_rate"
@@ -172,7 +174,7 @@ def test_posterior_plot(posterior, sims):
 def test_the_prior_is_drawn_when_a_posterior_has_one(sims):
     npe = th.NPE(PRIOR, training=th.Training(max_epochs=1), network=th.MixtureDensity(components=2)).fit(sims)
     labels = [t.get_text() for t in npe.plot(X_O).legends[0].get_texts()]
-    assert labels == ["posterior", "50 %", "90 %", "prior"]
+    assert labels == ["posterior", "50%", "90%", "prior"]
     assert "prior" not in [t.get_text() for t in npe.plot(X_O, prior=False).legends[0].get_texts()]
 
 
@@ -289,3 +291,28 @@ def test_a_notebook_shows_the_picture(sims):
 def test_ticks_are_written_exactly(values):
     assert [float(text) for text in format_ticks(values)] == pytest.approx(values, rel=1e-9)
     assert len(set(format_ticks(values))) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("middle", "unit", "label"),
+    [(4e-6, "s", "µs"), (4e-3, "s", "ms"), (1.0, "s", "s"), (300.0, "s", "min"), (2e4, "s", "h"), (3e5, "s", "d"),
+     (2e7, "events", "events")],
+)  # fmt: skip
+@pytest.mark.parametrize("power", [0.02, 0.5, 4.0, 12.0])
+def test_one_unit_and_one_way_of_numbers_on_a_cost_axis(middle, unit, label, power):
+    cost = lambda theta: middle * np.exp(power * (theta[:, 0] - 1))  # noqa: E731
+    cost.unit = unit
+    one = plots.cost_surface(cost, th.Uniform(0, 2, names=["beta"])).axes[0]
+    two = plots.cost_surface(cost, th.Uniform([0, 0], [2, 1], names=["beta", "gamma"])).axes[1]
+    theta = np.linspace(0.1, 1.9, 50)[:, None]
+    sims = th.Simulations(theta=theta, x=theta, log_weights=np.zeros(50), cost=cost(theta), unit=unit)
+    for ax in (one, two, sims.plot().axes[-1]):
+        ax.figure.draw_without_rendering()
+        assert ax.get_ylabel().endswith(f"[{label}]")
+        low, high = ax.get_ylim()
+        seen = [t for t, at in zip(ax.get_yticklabels(), ax.get_yticks(), strict=True) if low <= at <= high]
+        texts = [text.get_text() for text in seen if text.get_text()]
+        assert len(texts) > 1 and not any("$" in text for text in texts)
+        assert len({"e" in text for text in texts}) == 1, texts
+        size = (high * low) ** 0.5 * {"min": 60, "h": 3600, "d": 86400, "ms": 1e-3, "µs": 1e-6}.get(label, 1)
+        assert 0.3 < size / middle < 3

@@ -36,7 +36,7 @@ def test_the_figures_are_those_of_the_status(stages):
     shares = [float(value) for value in re.findall(r'aria-valuenow="([\d.]+)"', text)]
     assert shares == pytest.approx([100 * now.done / now.planned, 100 * now.spent / (now.spent + now.left)], abs=0.05)
     assert f"{now.saved.effective:,.0f} ({now.ess_fraction:.0%} of the runs)" in words(text)
-    assert f"{now.failed} runs, {100 * now.failed_mass:.2g} % of prior mass" in words(text)
+    assert f"{now.failed} runs, {100 * now.failed_mass:.2g}% of prior mass" in words(text)
 
 
 def test_spending_against_a_budget(tmp_path):

@@ -94,7 +94,7 @@ def test_far_failures_and_modelled_ones_are_not_warned_of(seed):
 
 def test_infer_passes_the_limit_on():
     method = th.NPE(PRIOR, network=QUICK)
-    with pytest.raises(QualityGateError, match="at most 1 % may fail"):
+    with pytest.raises(QualityGateError, match="at most 1% may fail"):
         th.infer(_fail_above, PRIOR, [2.0], n=120, rounds=2, method=method, workers=1)
     with pytest.warns(th.ThriftyWarning, match="conditional on runs that finish"):
         study = th.infer(_fail_above, PRIOR, [2.0], n=120, rounds=1, method=method, workers=1, max_failed=0.6)

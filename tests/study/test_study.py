@@ -102,7 +102,7 @@ def test_a_study_shows_categories_by_label_and_whole_numbers_whole():
     text, html = str(study), study._repr_html_()
     for shown in (text, html):
         assert "gamma 25.0%, weibull 75.0%" in shown
-    assert "copies  2 (90 %: 1 to 4)" in text
+    assert "copies  2 (90%: 1 to 4)" in text
     assert all(value == round(value) for _, *values in study.summary() for value in values)
     accepted = study.posterior.accepted(study.x_o)
     ends = accepted.quantile([0.05, 0.26, 0.5, 0.95])

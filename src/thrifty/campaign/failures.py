@@ -27,7 +27,7 @@ def finish_log_factor(theta: Array, late: npt.NDArray[np.bool_]) -> Array:
     low = (p < FLOOR) & ~late
     if low.any() or (p < FLOOR).mean() > 0.001:
         warn(
-            f"{100 * (p < FLOOR).mean():.1f} % of the draws finish with probability below {FLOOR:g}: weighting cannot"
+            f"{100 * (p < FLOOR).mean():.1f}% of the draws finish with probability below {FLOOR:g}: weighting cannot"
             " bring back what almost never finishes; on_timeout='lazy' can",
             stacklevel=4,
         )
@@ -74,7 +74,7 @@ class FailureMap(Displayed):
         [1.0, 0.0]
         >>> print(failures)
         120 of 400 runs failed, nearly all with beta > 0.71
-        finish:  beta 0 to 0.25  100 %   0.25 to 0.5  100 %   0.5 to 0.75  80 %   0.75 to 1  0 %
+        finish:  beta 0 to 0.25  100%   0.25 to 0.5  100%   0.5 to 0.75  80%   0.75 to 1  0%
     """
 
     theta: Array
@@ -147,7 +147,7 @@ class FailureMap(Displayed):
             cells = []
             for low, high in pairwise(edges):
                 inside = (self.theta[:, i] >= low) & (self.theta[:, i] <= high)
-                cells.append(f"{low:.3g} to {high:.3g}  {100 * self.finished[inside].mean():.0f} %")
+                cells.append(f"{low:.3g} to {high:.3g}  {100 * self.finished[inside].mean():.0f}%")
             found.append((self.names[i], cells))
         return found
 

@@ -146,11 +146,7 @@ class Quote(Displayed):
     def facts(self) -> list[tuple[str, str]]:
         """What the quote rests on: (label, sentence) of pilot, cost model and self-test."""
         p, unit = self.pilot, self.unit
-        spread = (
-            f", each {format_amount(p.low, unit)} to {format_amount(p.high, unit)} ({p.high / p.low:,.0f}x)"
-            if p.low
-            else ""
-        )
+        spread = f", each {format_amount(p.low, unit)} to {format_amount(p.high, unit)}" if p.low else ""
         failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
         plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
         return [
@@ -197,11 +193,7 @@ class Quote(Displayed):
         """Say in a sentence or two what to do with it."""
         best, chosen = self.table.best, self.chosen
         if not self.table.worthwhile:
-            most = 1 - 1 / self.table.ceiling
-            return (
-                f"cost varies {self.table.cost_range:.2f}x over the prior: the best possible saving is {most:.1%}."
-                " Plain sampling is chosen; the campaign still gives you restarts, weights and checks."
-            )
+            return f"{self.table.verdict()} The campaign still gives you restarts, weights and checks."
         if chosen.product < POOR_PRODUCT:
             return (
                 f"{chosen.label} keeps {chosen.ess_fraction:.1%} effective runs: {self.n:,} count as"

@@ -171,7 +171,7 @@ def _checked(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
     if sims.failed_mass > MAX_FAILED_MASS:
         causes = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
         warn(
-            f"{failed.total()} of {len(sims)} runs failed ({causes}): {100 * sims.failed_mass:.1f} % of prior mass."
+            f"{failed.total()} of {len(sims)} runs failed ({causes}): {100 * sims.failed_mass:.1f}% of prior mass."
             " The posterior is conditional on finishing.",
             stacklevel=4,
         )

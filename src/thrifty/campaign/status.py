@@ -31,6 +31,7 @@ class Status(Displayed):
         budget: The budget as it was written, or "".
         budget_left: What is left of the budget, in words; "" without a budget, or where it is not known.
         kind: Kind of seconds of `spent` and `left`, "CPU time" for one, where the budget is in wall time; else "".
+        most: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
     """
@@ -57,6 +58,7 @@ class Status(Displayed):
     rounds: tuple[KeptRound, ...] = ()
     budget_left: str = ""
     kind: str = ""
+    most: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -68,7 +70,25 @@ class Status(Displayed):
         return "\n".join([head, *lines, *self._all_notes()])
 
     def _all_notes(self) -> tuple[str, ...]:
-        return (*self.notes, explain_wall_time(self.kind)) if self.budget_is_wall else self.notes
+        wall = (explain_wall_time(self.kind),) if self.budget_is_wall else ()
+        return (*self.notes, *self._explain_surplus(), *wall)
+
+    def _explain_surplus(self) -> tuple[str, ...]:
+        """Say why more is saved than the plan gave as the maximum; nothing where it is not."""
+        if self.saved is None or self.most is None or self.rounds or not self._shows_savings:
+            return ()
+        if round(self.saved.per_effective, 2) <= round(self.most, 2):
+            return ()
+        saved, most = (format_share(share) for share in (self.saved.per_effective, self.most))
+        return (
+            f"{saved} per effective run is more than the {most} that the plan gives as the most: that is by the fitted"
+            " cost and for many runs. The runs are the measure; the interval says how far they may be off.",
+        )
+
+    @property
+    def _shows_savings(self) -> bool:
+        """Whether any draw has a weight of its own, so that something can be saved."""
+        return self.saved is not None and self.ess_fraction < 0.999
 
     def _runs_text(self) -> str:
         if self.awaits_budget:
@@ -106,7 +126,7 @@ class Status(Displayed):
             ("spent", self._spent_text()),
             ("failed", f"{count_things(self.failed, 'run')}, {100 * self.failed_mass:.2g}% of prior mass"),
         ]
-        if self.saved is not None and self.ess_fraction < 0.999:
+        if self._shows_savings and self.saved is not None:
             low, high = (format_amount(end, self.unit) for end in (self.saved.low, self.saved.high))
             amount = f"{format_kind(self.saved.amount, self.unit, self.kind)} ({low} to {high})"
             # draws of rounds are placed for one observation: how they count over the prior says nothing of their worth
@@ -186,7 +206,16 @@ def make_status(
         rounds=rounds,
         budget_left="" if limit is None or taken is None else limit.words(max(limit.amount - taken, 0.0)),
         kind=settings.name_kind(limit),
+        most=_find_most(settings.figures),
     )
+
+
+def _find_most(figures: dict[str, dict[str, Any]]) -> float | None:
+    """Find the largest saving per effective run that a plan of the folder gave as possible; None without one."""
+    try:
+        return max((1 - 1 / float(one["table"]["ceiling"]) for one in figures.values()), default=None)
+    except (LookupError, TypeError, ValueError, ZeroDivisionError):  # figures of a damaged file
+        return None
 
 
 def _state(planned: int, done: int, pilots: int, withdrawn: int, *, is_judged: bool) -> str:

@@ -190,7 +190,7 @@ class Driver:
         if status.failed_mass > MAX_FAILED_MASS:
             warn(
                 f"{failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)}"
-                f" ({100 * status.failed_mass:.1f} % of prior mass). The posterior is conditional on finishing.",
+                f" ({100 * status.failed_mass:.1f}% of prior mass). The posterior is conditional on finishing.",
                 stacklevel=4,
             )
         return status

@@ -253,8 +253,8 @@ def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...],
     if mass <= max_failed:
         return
     raise QualityGateError(
-        f"{failures_in_words(table, names, causes=True)}: {100 * mass:.1f} % of prior mass,"
-        f" more than {100 * max_failed:g} %",
+        f"{failures_in_words(table, names, causes=True)}: {100 * mass:.1f}% of prior mass,"
+        f" more than {100 * max_failed:g}%",
         code="too-many-failures",
         why="the posterior would be conditional on finishing",
         fix="repair the simulator, or accept it: simulations() and th.infer take"

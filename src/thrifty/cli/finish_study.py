@@ -85,7 +85,7 @@ def _show(screen: Any, study: Any, *, checked: bool) -> None:
     from thrifty.inference.weighted_posterior import describe_accepted
 
     rows = [[name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}", ""] for name, m, a, b in study.summary()]
-    screen.data(align_columns(["parameter", "median", "5 %", "95 %", ""], rows))
+    screen.data(align_columns(["parameter", "median", "5%", "95%", ""], rows))
     if rests := describe_accepted(study.posterior, study.x_o):
         screen.data(rests)
     if not checked:

@@ -41,7 +41,7 @@ _FIXES = {
     "no-campaign": "thrifty run {folder} makes one; check the spelling",
     "no-runs-yet": "thrifty run {folder}",
     "too-few-pilots": "[plan] pilot = 60, or more",
-    "too-many-failures": "repair the simulator, or allow a larger share: --max-failed 0.2 means 20 %",
+    "too-many-failures": "repair the simulator, or allow a larger share: --max-failed 0.2 means 20%",
     "folder-in-use": "wait for it, or watch it: thrifty status {folder} --watch",
     "damaged-folder": "thrifty verify {folder} --repair keeps the undamaged records; thrifty run {folder} repeats the"
     " other runs",

@@ -101,7 +101,7 @@ class FittedCost(Displayed):
                 ("fitted to", count_things(self.n, "timing")),
                 ("costs seen", " to ".join(format_amount(cost, self.unit) for cost in seen)),
                 ("explains", f"{max(self.score, 0):.0%} of log cost out of sample"),
-                ("90 % band", f"holds {self.coverage:.0%} of held-out timings"),
+                ("90% band", f"holds {self.coverage:.0%} of held-out timings"),
             ],
         )
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_solve, solve_triangular
 
 from thrifty.costs.scaling import Scaling
+from thrifty.display import DisplayedSettings
 from thrifty.errors import CostError
 from thrifty.types import Array, freeze
 
@@ -24,8 +25,8 @@ MAX_EXACT_ROWS = 400  # rows up to which every one is a centre: above, the cubic
 _ROWS_AT_ONCE = 512  # rows per kernel block: 512 x 200 float32 stays in the second-level cache
 
 
-@dataclass(frozen=True)
-class GaussianProcess:
+@dataclass(frozen=True, repr=False)
+class GaussianProcess(DisplayedSettings):
     """Log cost as a Gaussian process.
 
     Args:

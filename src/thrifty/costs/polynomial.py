@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.costs.scaling import Scaling
+from thrifty.display import DisplayedSettings
 from thrifty.errors import CostError
 from thrifty.types import Array, freeze
 
@@ -33,8 +34,8 @@ def make_design(inputs: Array, degree: int) -> Array:
     return out.T
 
 
-@dataclass(frozen=True)
-class Polynomial:
+@dataclass(frozen=True, repr=False)
+class Polynomial(DisplayedSettings):
     """Log cost as a polynomial in theta; degree 1 is the paper's linear model, on the log scale.
 
     Example:

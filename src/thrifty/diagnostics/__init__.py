@@ -13,6 +13,7 @@
 `verdict` and `reason`.
 """
 
+from thrifty.diagnostics.accepted_runs import AcceptedRuns
 from thrifty.diagnostics.calibration import Calibration
 from thrifty.diagnostics.cost_check import CostCheck, cost_check
 from thrifty.diagnostics.coverage import coverage
@@ -30,6 +31,7 @@ from thrifty.diagnostics.verdict import Check, Trust
 from thrifty.diagnostics.weight_health import WeightHealth, weight_health
 
 __all__ = [
+    "AcceptedRuns",
     "Answer",
     "Calibration",
     "Check",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.diagnostics.accepted_runs import count_accepted
 from thrifty.diagnostics.arguments import check_count, check_posterior, check_simulations, evaluate_log_density
 from thrifty.diagnostics.cost_check import MIN_TIMED_RUNS, cost_check
 from thrifty.diagnostics.coverage import coverage
@@ -122,6 +123,8 @@ def diagnose(
     if SEEN_RUNS in notes and not any(isinstance(check, NotMeasured) for check in checks):
         checks.append(NotMeasured(ONLY_SEEN_RUNS))
     checks.append(misspecification(simulations, x_o, posterior=posterior))
+    rests = count_accepted(posterior, x_o)
+    checks += [] if rests is None else [rests]
     supported = evaluates and _has_prior(posterior, simulations, prior, notes)
     support = local_ess(posterior, simulations, x_o, prior=prior, seed=seed) if supported else None
     if support is not None:

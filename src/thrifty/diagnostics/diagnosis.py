@@ -2,7 +2,7 @@
 
     Is the posterior calibrated?             sbc, coverage, tarp, data_use, local_c2st   decides
     Does x_o look like data of the model?    misspecification, predictive
-    Are there enough runs?                   weights, local_ess, unanswered
+    Are there enough runs?                   accepted, weights, local_ess, unanswered
     Were costs as predicted?                 cost_model                                  savings, not in the verdict
 
 Several tests of one question share its level (Bonferroni): a correct posterior fails a question once in a hundred
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 QUESTIONS: dict[str, tuple[tuple[str, ...], bool]] = {
     "Is the posterior calibrated?": (("calibration", "sbc", "coverage", "tarp", "data_use", "local_c2st"), True),
     "Does x_o look like data of the model?": (("misspecification", "predictive"), True),
-    "Are there enough runs?": (("weights", "local_ess", "unanswered"), True),
+    "Are there enough runs?": (("accepted", "weights", "local_ess", "unanswered"), True),
     "Were costs as predicted?": (("cost_model",), False),
 }
 SMALL_P_VALUE = 0.05  # by which readers judge a single test
@@ -65,7 +65,7 @@ class Diagnosis(Displayed):
     Example:
         >>> print(Diagnosis((th.diagnostics.weight_health(np.zeros(500)),), ()))
         verdict: trust
-          Are there enough runs?  yes: over the whole prior 500 runs count as 500; the heaviest 1 % ...
+          Are there enough runs?  yes: over the whole prior 500 runs count as 500; the heaviest 1% ...
     """
 
     checks: tuple[Check, ...]

@@ -73,7 +73,7 @@ class WeightHealth(DisplayedCheck):
             return f"{worth} ({heaviest}): use a gentler penalty or add prior runs"
         if self.is_heavy:
             return f"{worth}, but the tail of the weights is heavy (Pareto k {self.pareto_k:.2f}); add prior runs"
-        return f"{worth}; the heaviest 1 % hold {self.top_percent:.0%} of the weight"
+        return f"{worth}; the heaviest 1% hold {self.top_percent:.0%} of the weight"
 
 
 def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:

@@ -194,7 +194,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
     def _describe_default(self) -> str:
         """Say what is accepted where no rule was given."""
         word = "runs" if self.m == 1 else "outputs"
-        return f"the nearest {word} that count as {self._least_accepted:,.0f}, or 1 % of prior mass where that is more"
+        return f"the nearest {word} that count as {self._least_accepted:,.0f}, or 1% of prior mass where that is more"
 
     @property
     def m(self) -> int:

@@ -320,7 +320,7 @@ class Reach:
         )
         alone = ": the model may be wrong, and the posterior extrapolates"  # both far beyond the range and alone there
         return (
-            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd (99 % of the simulations"
+            f"[far-observation] observation lies {where}, nearest distance {nearest:.3g} sd (99% of the simulations"
             f" have a neighbour within {self.spacing:.3g} sd)"
             + (alone if nearest > MAX_SPACINGS * self.spacing else ": the posterior extrapolates")
         )

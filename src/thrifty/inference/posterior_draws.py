@@ -54,15 +54,18 @@ class Sampled(Displayed):
 
     def _card(self) -> Card:
         n, p = self.samples.shape
-        names = as_parameter_names(self.names, p)
+        names = as_parameter_names(self.names, p)  # a chain that is thinned to n draws counts as no more than n
         rows = [
             (
                 names[i],
-                *map(format_number, (*np.quantile(self.samples[:, i], [0.05, 0.5, 0.95]), self.ess[i], self.rhat[i])),
+                *map(
+                    format_number,
+                    (*np.quantile(self.samples[:, i], [0.05, 0.5, 0.95]), min(self.ess[i], n), self.rhat[i]),
+                ),
             )
             for i in range(p if n else 0)
         ]
-        header = ("parameter", "5 %", "median", "95 %", "effective draws", "R-hat")
+        header = ("parameter", "5%", "median", "95%", "effective draws", "R-hat")
         return Card(count_things(n, "posterior draw"), [("acceptance", f"{self.acceptance:.0%}")], header, rows)
 
     @classmethod

@@ -94,7 +94,7 @@ def _mean_gap(sorted_values: Array) -> Array:
     return 2 * sorted_values @ (2 * np.arange(1, m + 1) - m - 1) / m**2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Energy(_SampleDistance):
     """Energy distance (Székely and Rizzo 2013) between simulated and observed draws.
 
@@ -132,7 +132,7 @@ class Energy(_SampleDistance):
         return 2 * cross - own - _lengths(observed, observed).mean()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MMD(_SampleDistance):
     """Maximum mean discrepancy with a Gaussian kernel between simulated and observed draws.
 
@@ -167,7 +167,7 @@ class MMD(_SampleDistance):
         return np.sqrt(np.maximum(out + kernel(observed, observed), 0.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Wasserstein(_SampleDistance):
     """Wasserstein-1 distance between simulated and observed draws of one variable.
 
@@ -226,7 +226,7 @@ def distance_from_dict(values: dict[str, Any]) -> Distance:
 
     Example:
         >>> distance_from_dict(MMD(2.0).to_dict())
-        MMD(lengthscale=2.0, scale=None)
+        MMD(lengthscale=2.0)
     """
     kind = _KINDS.get(values["name"])
     if kind is None:

@@ -50,7 +50,7 @@ class Tolerance:
                 f"quantile must lie in (0, 1], got {self.quantile}",
                 code="bad-setting",
                 why="it is the share of prior mass to accept",
-                fix="quantile=0.01 accepts 1 %",
+                fix="quantile=0.01 accepts 1%",
             )
         if self.n_accept is not None and (self.n_accept != int(self.n_accept) or self.n_accept < 1):
             raise ConfigError(f"n_accept must be a whole number >= 1, got {self.n_accept}", code="bad-setting")

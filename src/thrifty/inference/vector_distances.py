@@ -20,6 +20,7 @@ from typing import Any, Protocol, Self, cast, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.types import Array, freeze
 from thrifty.weights import covariance, normalise, quantile, weighted_median
@@ -108,8 +109,8 @@ def _warn_constant(spread: Array, x: Array) -> None:
         )
 
 
-@dataclass(frozen=True)
-class PlainDistance:
+@dataclass(frozen=True, repr=False)
+class PlainDistance(DisplayedSettings):
     """A distance made of numbers only, so that it can be saved."""
 
     datasets = False
@@ -121,7 +122,7 @@ class PlainDistance:
         return {"name": type(self).__name__.lower(), **plain}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Scaled(PlainDistance):
     """A distance on statistics divided by their prior-weighted median absolute deviation."""
 
@@ -154,7 +155,7 @@ class _Scaled(PlainDistance):
         return np.divide(1.0, self.scale, out=np.zeros_like(self.scale), where=self.scale > 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Euclidean(_Scaled):
     """Euclidean distance on statistics divided by their prior-weighted median absolute deviation.
 
@@ -173,7 +174,7 @@ class Euclidean(_Scaled):
         return _measure_lengths(x, x_o, lambda difference: difference * factor)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Manhattan(_Scaled):
     """Sum of absolute differences of statistics divided by their prior-weighted median absolute deviation.
 
@@ -195,7 +196,7 @@ class Manhattan(_Scaled):
         return np.concatenate([np.zeros(0), *(np.abs(x[part] - x_o) @ factor for part in parts)])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Mahalanobis(PlainDistance):
     """Mahalanobis distance with the prior-weighted covariance of the statistics.
 
@@ -285,7 +286,7 @@ def as_distance(distance: Distance | Callable[[Array, Array], npt.ArrayLike] | N
 
     Example:
         >>> as_distance(None)
-        Euclidean(scale=None)
+        Euclidean()
     """
     if distance is None:
         return Euclidean()

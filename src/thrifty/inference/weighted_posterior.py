@@ -91,7 +91,7 @@ class WeightedPosterior(PlottedPosterior, Divisible):
         levels = dict(zip(names, self.parameter_levels, strict=True))
         facts += [(name, list_shares(shares)) for name, shares in self.probabilities.items() if levels[name]]
         title = f"posterior at x_o = {_shorten(self.x_o)}"
-        return Card(title, facts, ("parameter", "mean", "sd", "5 %", "95 %"), rows)
+        return Card(title, facts, ("parameter", "mean", "sd", "5%", "95%"), rows)
 
     @property
     def weights(self) -> Array:
@@ -222,16 +222,30 @@ class WeightedPosterior(PlottedPosterior, Divisible):
 
 def describe_accepted(posterior: Any, x_o: Any) -> str:
     """Say how many accepted runs an ABC posterior rests on at x_o; "" for other methods, or where none is accepted."""
+    found = find_accepted(posterior, x_o)
+    return "" if found is None else describe_rest(*found)
+
+
+def describe_rest(n: int, effective: float) -> str:
+    """Say on how many accepted runs a posterior rests.
+
+    Example:
+        >>> describe_rest(1200, 800.4)
+        'rests on 1,200 accepted runs (800 effective)'
+    """
+    return f"rests on {count_things(n, 'accepted run')} ({effective:,.0f} effective)"
+
+
+def find_accepted(posterior: Any, x_o: Any) -> tuple[int, float] | None:
+    """Return the number of accepted runs of an ABC posterior at x_o and as how many they count; None without any."""
     accepted = getattr(posterior, "accepted", None)
     try:
         with warnings.catch_warnings():  # said when the draws were made
             warnings.simplefilter("ignore", ThriftyWarning)
             found = posterior if accepted is None else accepted(x_o)
     except ThriftyError:
-        return ""
-    if getattr(found, "epsilon", None) is None:
-        return ""
-    return f"rests on {count_things(len(np.unique(found.index)), 'accepted run')} ({found.ess:,.0f} effective)"
+        return None
+    return None if getattr(found, "epsilon", None) is None else (len(np.unique(found.index)), found.ess)
 
 
 def _shorten(values: Array) -> str:

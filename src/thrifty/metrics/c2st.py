@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, format_number
 from thrifty.errors import DataError
 from thrifty.metrics.samples import Sample, read_two_samples
 from thrifty.types import Array
@@ -50,8 +51,8 @@ def forest(dim: int, seed: int) -> Any:
     return RandomForestClassifier(n_estimators=100, random_state=seed)
 
 
-@dataclass(frozen=True)
-class C2ST:
+@dataclass(frozen=True, repr=False)
+class C2ST(Displayed):
     """Accuracy of a classifier between two samples, and what it would be for equal ones.
 
     Attributes:
@@ -59,12 +60,24 @@ class C2ST:
         null: Interval that holds the accuracy of two equal distributions with probability `level`.
         p_value: One-sided chance of so large an accuracy between equal distributions.
         level: Of the null interval.
+
+    Example:
+        >>> print(C2ST(0.535, (0.451, 0.549), 0.0808, 0.95))
+        classifier between two samples
+          accuracy       0.535
+          of equal ones  0.451 to 0.549 (95%)
+          p-value        0.0808
     """
 
     accuracy: float
     null: tuple[float, float]
     p_value: float
     level: float
+
+    def _card(self) -> Card:
+        low, high = map(format_number, self.null)
+        facts = [("accuracy", format_number(self.accuracy)), ("of equal ones", f"{low} to {high} ({self.level:.0%})")]
+        return Card("classifier between two samples", [*facts, ("p-value", format_number(self.p_value))])
 
 
 def c2st(

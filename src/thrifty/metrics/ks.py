@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, format_number
 from thrifty.errors import warn
 from thrifty.metrics.samples import Sample, read_two_samples
 from thrifty.types import Array
@@ -36,11 +37,28 @@ MAX_PARETO_K = 0.7  # Pareto's k from which an effective sample size is itself n
 _MAX_EXACT_PAIRS = 10_000  # n m up to which the p-value is exact: asymptotics give p = 0 for three against three
 
 
-class KS(NamedTuple):
-    """Distance and p-value of each marginal, each (p,); the p-value is NaN where weights are too uneven for one."""
-
+class _Columns(NamedTuple):
     statistic: Array
     p_value: Array
+
+
+class KS(Displayed, _Columns):
+    """Distance and p-value of each marginal, each (p,); the p-value is NaN where weights are too uneven for one.
+
+    Example:
+        >>> print(KS(np.array([0.07, 0.31]), np.array([0.68, 0.0002])))
+        Kolmogorov-Smirnov distance of each column
+          column  distance  p-value
+          1           0.07     0.68
+          2           0.31   0.0002
+    """
+
+    __slots__ = ()
+
+    def _card(self) -> Card:
+        both = zip(self.statistic, self.p_value, strict=True)
+        rows = [(str(i), format_number(float(d)), format_number(float(p))) for i, (d, p) in enumerate(both, start=1)]
+        return Card("Kolmogorov-Smirnov distance of each column", header=("column", "distance", "p-value"), rows=rows)
 
 
 def ks(

@@ -20,6 +20,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError, PriorError, ThriftyError
 from thrifty.priors import Uniform
 from thrifty.proposals.draws import Draws
@@ -34,8 +35,8 @@ def make_run_stream(seed: int, stage: int, index: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stage, index))))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Model(ABC):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Model(DisplayedSettings, ABC):
     """Abstract: prior, truth and settings, and how to run them.
 
     Attributes:

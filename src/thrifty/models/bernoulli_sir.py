@@ -39,7 +39,7 @@ from thrifty.types import Array, Prior
 _FULL = 0xFFFFFFFFFFFFFFFF
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class BernoulliSIR(OutbreakModel):
     """Infection rate beta, removal rate gamma, edge probability edge, all U(0.1, 1); N = 1000, 10 bins.
 

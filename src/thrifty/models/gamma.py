@@ -38,7 +38,7 @@ SUMMARIES = {
 }
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Gamma(Model):
     """Shape theta ~ U(100, 1000), m = 500 draws; the paper's truths are 250, 500 and 750.
 

@@ -22,7 +22,7 @@ from thrifty.priors import Normal
 from thrifty.types import Array, Prior, as_rows, freeze
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class GaussianToy(Model):
     """Normal prior, normal noise, cost exp(a·theta).
 

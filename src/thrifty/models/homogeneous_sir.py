@@ -25,7 +25,7 @@ from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class HomogeneousSIR(Model):
     """Infection rate beta ~ U(1, 10), N = 10,000, k = 1, truth 5; the statistic is the final size.
 

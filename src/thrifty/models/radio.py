@@ -33,7 +33,7 @@ from thrifty.priors import Uniform
 from thrifty.types import Array, Prior, as_rows
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Radio(Model):
     """Gain, reverberation time, arrival rate and noise variance; six statistics of 50 channel measurements.
 

@@ -22,7 +22,7 @@ from thrifty.priors import Uniform
 from thrifty.types import Array, Prior
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class OutbreakModel(Model):
     """Abstract: an SIR model in continuous time, which reports final size, duration and removals per bin.
 
@@ -46,7 +46,7 @@ class OutbreakModel(Model):
         return ("final_size", "duration", *(f"removals_{b + 1}" for b in range(self.bins)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class TemporalSIR(OutbreakModel):
     """Infection rate beta and removal rate gamma, both U(0.1, 1); N = 1000, 10 bins.
 

@@ -13,7 +13,7 @@ from thrifty.penalties.functions import AtLeast, AtMost, Constant, Power, Saved
 from thrifty.types import Array, Penalty
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Balance(Saved):
     """The penalty of a mixture: 1 / sum_j share_j / (B_j g_j(c)), non-decreasing since every g_j is.
 

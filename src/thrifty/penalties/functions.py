@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import PenaltyError
 from thrifty.types import Array, Penalty
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:  # pragma: no cover
     from typing import Self
 
 
-class Saved:
+class Saved(DisplayedSettings):
     """A penalty made of numbers and of other penalties, which can be written down."""
 
     kind: ClassVar[str]
@@ -70,7 +71,7 @@ class _Clipped:
         return replace(self, low=low if self.high is None else min(low, self.high))  # type: ignore[type-var]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Power(_Clipped, Saved):
     """g(z) = z^k on clip(z, low, high): the paper's family; k = 1/2 is optimal for a fixed budget.
 
@@ -111,7 +112,7 @@ class Power(_Clipped, Saved):
         return {0: "1", 1: "c", 0.5: "√c"}.get(self.k, f"c^{self.k:g}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Constant(_Clipped, Saved):
     """g(z) = 1: plain sampling from the prior.
 
@@ -136,8 +137,8 @@ class Constant(_Clipped, Saved):
         return "1"
 
 
-@dataclass(frozen=True)
-class Custom(_Clipped):
+@dataclass(frozen=True, repr=False)
+class Custom(_Clipped, DisplayedSettings):
     """Any function of cost; a proposal checks that it is positive and non-decreasing over its costs.
 
     Example:
@@ -167,7 +168,7 @@ class Custom(_Clipped):
         return getattr(self.function, "__name__", "g")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Levelled(Saved):
     """A penalty and a level that bounds its value."""
 
@@ -189,7 +190,7 @@ class _Levelled(Saved):
         return replace(self, penalty=self.penalty.floored(low))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AtLeast(_Levelled):
     """g(z) = max(value, h(z)): the paper's form that keeps the acceptance away from zero.
 
@@ -213,7 +214,7 @@ class AtLeast(_Levelled):
         return f"max({self.value:g}, {self.penalty})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AtMost(_Levelled):
     """g(z) = min(h(z), value): the paper's form that bounds the weights.
 
@@ -237,7 +238,7 @@ def as_penalty(obj: Any) -> Penalty:
 
     Example:
         >>> as_penalty(2)
-        Power(k=2.0, low=None, high=None)
+        Power(2.0)
     """
     if isinstance(obj, type):
         raise PenaltyError(

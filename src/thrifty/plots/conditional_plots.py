@@ -101,6 +101,8 @@ def sensitivity(found: Any) -> Figure:
     bars, weights = axes[0]
     bars.barh(np.arange(dim), np.maximum(values, 1e-3), color=COLOURS[0], alpha=0.6)
     bars.set_xscale("log")
+    low, high = bars.get_xlim()
+    style.set_plain_ticks(bars.xaxis, high / low)
     bars.axvline(1.0, color="black", lw=0.8, ls=":")
     bars.set_yticks(np.arange(dim), [str(i + 1) for i in range(dim)])
     bars.invert_yaxis()

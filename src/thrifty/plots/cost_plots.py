@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.durations import name_unit
+from thrifty.durations import choose_unit
 from thrifty.errors import DataError
 from thrifty.plots import style
 from thrifty.plots.discrete_plots import label_axis
@@ -19,6 +19,7 @@ from thrifty.types import Array, Cost, find_discrete, levels_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
 
@@ -73,15 +74,15 @@ def cost_surface(
     """
     known = as_prior(prior)
     names = style.parameter_names(names or known.names, known.dim)
-    unit = name_unit(unit or str(getattr(cost, "unit", "s")))
     draws = known.sample(4000, np.random.default_rng(0))
     low, high = np.quantile(draws, [0.005, 0.995], axis=0)
     points = None if pilot is None else np.asarray(pilot, dtype=np.float64).reshape(-1, known.dim)
-    measured = None if seconds is None else np.asarray(seconds, dtype=np.float64)
+    size, unit = _choose_axis_unit(np.asarray(cost(draws)), unit or str(getattr(cost, "unit", "s")))
+    measured = None if seconds is None else np.asarray(seconds, dtype=np.float64) / size
     if points is not None and measured is not None and len(points) != len(measured):
         raise DataError(f"{len(points)} pilot runs, {len(measured)} costs", code="bad-array")
     discrete = find_discrete(levels_of(known))
-    cost = _at_values(cost, discrete)
+    cost = _at_values(cost, discrete, size)
     if known.dim == 1:
         figure = _draw_curve(cost, (float(low[0]), float(high[0])), points, measured)
         style.set_labels(figure.axes[0], names[0], f"cost per run [{unit}]", "Cost of a run")
@@ -97,9 +98,17 @@ def cost_surface(
     return figure
 
 
-def _at_values(cost: Cost, discrete: npt.NDArray[np.bool_]) -> Cost:
-    """Return the cost at the nearest possible parameters: whole numbers in the discrete columns."""
-    return lambda theta: cost(np.where(discrete, np.round(theta), theta)) if discrete.any() else cost(theta)
+def _choose_axis_unit(costs: Array, unit: str) -> tuple[float, str]:
+    """Choose one unit for all numbers of a cost axis: that of the middle of its logarithm."""
+    positive = costs[np.isfinite(costs) & (costs > 0)]
+    return choose_unit(float(np.sqrt(positive.min()) * np.sqrt(positive.max())) if len(positive) else 1.0, unit)
+
+
+def _at_values(cost: Cost, discrete: npt.NDArray[np.bool_], size: float) -> Cost:
+    """Return the cost in units of a size, at the nearest possible parameters: whole numbers in the discrete columns."""
+    return lambda theta: (
+        np.asarray(cost(np.where(discrete, np.round(theta), theta) if discrete.any() else theta)) / size
+    )
 
 
 def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, measured: Array | None) -> Figure:
@@ -109,10 +118,17 @@ def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, mea
     ax.plot(grid, np.asarray(cost(grid[:, None])), color=COLOURS[0], lw=1.8, label="predicted")
     if points is not None and measured is not None:
         ax.plot(points[:, 0], measured, "o", ms=4, mfc="none", mec=COLOURS[1], label="pilot runs")
-    ax.set_yscale("log")
+    _set_log_cost(ax.yaxis)
     style.shorten_ticks(ax.xaxis, 6)
     style.add_legend(ax)
     return figure
+
+
+def _set_log_cost(axis: Axis) -> None:
+    """Make an axis logarithmic, with plain numbers."""
+    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    low, high = axis.get_view_interval()
+    style.set_plain_ticks(axis, high / low)
 
 
 def _find_movers(costs: Array, draws: Array) -> tuple[int, int]:
@@ -174,19 +190,13 @@ def cost_residuals(check: CostComparison) -> Figure:
     figure, axes = style.make_figure(3.2 * (dim + 1), 3.1, columns=dim + 1)
     ax = axes[0, 0]
     both = np.concatenate([check.predicted, check.measured])
-    ends = float(both.min()), float(both.max())
+    size, unit = _choose_axis_unit(both, check.unit)
+    ends = float(both.min()) / size, float(both.max()) / size
     ax.plot(ends, ends, color=GREY, lw=1)
-    ax.plot(check.predicted, check.measured, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
+    ax.plot(check.predicted / size, check.measured / size, ".", ms=3, alpha=0.4, color=COLOURS[0], rasterized=True)
     for axis in (ax.xaxis, ax.yaxis):
-        style.set_plain_ticks(axis, ends[1] / ends[0])
-    style.set_labels(
-        ax,
-        f"predicted [{name_unit(check.unit)}]",
-        f"measured [{name_unit(check.unit)}]",
-        f"R² = {check.score:.2f} on log cost",
-    )
+        _set_log_cost(axis)
+    style.set_labels(ax, f"predicted [{unit}]", f"measured [{unit}]", f"R² = {check.score:.2f} on log cost")
     ratio = check.measured / check.predicted
     for i, ax in enumerate(axes[0, 1:]):
         _draw_trend(ax, check.theta[:, i], ratio)
@@ -288,7 +298,7 @@ def _draw_finish_map(ax: Axes, failed: Array, axes: list[Array], p: Array) -> No
     if levels:
         colours = ["black" if level > 0.5 else "white" for level in levels]
         lines = ax.contour(axes[0], axes[1], p.T, levels=levels, colors=colours, linewidths=0.9)
-        ax.clabel(lines, fmt=lambda level: f"{100 * level:g} %", fontsize=7)
+        ax.clabel(lines, fmt=lambda level: f"{level:.0%}", fontsize=7)
     if len(failed):
         ax.plot(failed[:, 0], failed[:, 1], "x", ms=4, mew=1, color=COLOURS[1], rasterized=True, label="failed run")
         ax.legend(fontsize=8, loc="upper left", framealpha=0.85, edgecolor="none")

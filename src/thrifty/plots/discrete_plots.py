@@ -77,12 +77,17 @@ def make_steps(values: Array, shares: Array) -> tuple[Array, Array]:
     return edges, np.append(shares[:1], shares)
 
 
-def count_cells(s: Sample, panel: Panel, columns: tuple[int, int]) -> tuple[Array, list[Array]]:
-    """Return the weight (a, b) on cells of two parameters, smoothed along continuous ones, and ends (k, 2) of each."""
+def count_cells(s: Sample, panel: Panel, columns: tuple[int, int], k: int) -> tuple[Array, list[Array]]:
+    """Return the weight (a, b) on cells of two parameters, smoothed along continuous ones, and ends (c, 2) of each.
+
+    The cells of several sets lie side by side, those of set k in the k-th part of the room of each value; those of two
+    discrete parameters only along the first.
+    """
     from scipy.ndimage import gaussian_filter
 
     edges, steps, widths = [], [], []
     smooth = np.clip(0.25 * _STRIP_BINS * np.sum(s.weights**2) ** (1 / 5), 1.5, 12)
+    part, parted = CELL / len(panel.samples), columns[0 if panel.levels[columns[0]] is not None else 1]
     for column in columns:
         low, high = panel.ends[column]
         values = np.arange(np.ceil(low), np.floor(high) + 1)
@@ -91,20 +96,31 @@ def count_cells(s: Sample, panel: Panel, columns: tuple[int, int]) -> tuple[Arra
             step, width = [cut[:-1], cut[1:]], float(smooth)
         else:
             cut = np.append(values - 0.5, values[-1] + 0.5)
-            step, width = [values - CELL / 2, values + CELL / 2], 0.0
+            begin = values - CELL / 2
+            step, width = [begin, begin + CELL], 0.0
+            if column == parted:
+                step = [begin + k * part, begin + (k + 1) * part]
         edges, steps, widths = [*edges, cut], [*steps, np.column_stack(step)], [*widths, width]
     counts = np.histogram2d(*(s.points[:, c] for c in columns), bins=edges, weights=s.weights)[0]
     return gaussian_filter(counts, widths, mode="nearest"), steps
 
 
 def draw_cells(
-    ax: Axes, inside: npt.NDArray[np.bool_], steps: list[Array], discrete: tuple[bool, bool], *, fill: bool, colour: str
+    ax: Axes,
+    inside: npt.NDArray[np.bool_],
+    steps: list[Array],
+    discrete: tuple[bool, bool],
+    *,
+    fill: float,
+    colour: str,
 ) -> None:
     """Draw the cells (a, b) inside a region: a strip for each value of a discrete parameter, nothing between values.
 
-    Cells are joined along a continuous parameter; two discrete ones have a cell for each pair of values.
+    Cells are joined along a continuous parameter; two discrete ones have a cell for each pair of values. `fill` is how
+    strongly they are filled; below 1 they have an edge.
     """
     from matplotlib.collections import PolyCollection
+    from matplotlib.colors import to_rgba
 
     first = discrete[0]
     lines, (own, along) = (inside, steps) if first else (inside.T, steps[::-1])
@@ -114,8 +130,8 @@ def draw_cells(
             near, far = along[begin, 0], along[end - 1, 1]
             box = np.array([[low, near], [high, near], [high, far], [low, far]])
             boxes.append(box if first else box[:, ::-1])
-    look = {"facecolors": colour, "lw": 0} if fill else {"facecolors": "none", "edgecolors": colour, "lw": 1.3}
-    ax.add_collection(PolyCollection(boxes, **look))
+    edge = {"lw": 0.0} if fill == 1 else {"lw": 1.3, "edgecolors": colour}
+    ax.add_collection(PolyCollection(boxes, facecolors=[to_rgba(colour, fill)], **edge))
 
 
 def _find_runs(line: npt.NDArray[np.bool_], *, join: bool) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 from matplotlib.ticker import Formatter
 
-from thrifty.plots.tick_labels import format_ticks
+from thrifty.plots.tick_labels import format_log_ticks, format_ticks
 
 
 class NotebookFigure(Figure):
@@ -30,3 +30,16 @@ class ShortNumbers(Formatter):
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         """Write all numbers of an axis."""
         return format_ticks(values)
+
+
+class LogNumbers(Formatter):
+    """Numbers along a logarithmic axis, all with powers of ten or none."""
+
+    def __call__(self, x: float, pos: int | None = None) -> str:
+        """Write one number in the way of all that are seen."""
+        return self.format_ticks([x])[0]
+
+    def format_ticks(self, values: Sequence[float]) -> list[str]:
+        """Write all numbers of an axis."""
+        low, high = sorted(self.axis.get_view_interval())  # type: ignore[union-attr]
+        return format_log_ticks(values, (low, high))

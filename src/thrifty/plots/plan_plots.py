@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,6 +18,11 @@ from thrifty.weights import ess, normalise, pareto_k
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+AXIS_POINTS = (270.0, 190.0)  # width of the axis of gains, and height of an effective share of 1
+LETTER_POINTS = (5.0, 11.0)  # of a label
+WIDE_GAIN = 30.0  # of the cheapest penalty: above it the axis is logarithmic
 
 
 class Worth(Protocol):
@@ -71,28 +76,54 @@ def tradeoff(table: TradeoffTable) -> Figure:
     ax = axes[0, 0]
     gains = np.array([row.gain for row in table])
     sizes = np.array([row.ess_fraction for row in table])
-    x = np.linspace(1, 1.12 * max(gains.max(), table.ceiling), 300)
+    most = max(gains.max(), table.ceiling)
+    is_wide = most > WIDE_GAIN  # on a linear axis the usual penalties would share one place
+    x = np.geomspace(1, most**1.12, 300) if is_wide else np.linspace(1, 1.12 * most, 300)
     ax.plot(x, np.minimum(1 / x, 1), color=GREY, lw=1.2, label="as good as plain sampling")
     ax.plot(x, np.minimum(table.ceiling / x, 1), color=COLOURS[1], lw=1.2, ls=(0, (4, 2)), label="ceiling")
     ax.plot(gains, sizes, "o", color=COLOURS[0], ms=5)
-    before = -np.inf
-    for row in table:
-        best = row is table.best
-        crowded = 0 <= row.gain - before < 0.12 * (x[-1] - 1)  # a label fits between points an eighth of the axis apart
-        before = -np.inf if crowded else row.gain
+    along = np.log(gains) / np.log(x[-1]) if is_wide else (gains - 1) / (x[-1] - 1)  # shares of the axis
+    offsets = _place_labels([row.label for row in table], along * AXIS_POINTS[0], sizes * AXIS_POINTS[1])
+    for row, offset in zip(table, offsets, strict=True):
         ax.annotate(
-            row.label, (row.gain, row.ess_fraction), (7, -3) if crowded else (6, 4), textcoords="offset points",
-            fontsize=8, fontweight="bold" if best else "normal",
+            row.label, (row.gain, row.ess_fraction), (6, offset), textcoords="offset points", fontsize=8,
+            fontweight="bold" if row is table.best else "normal",
             bbox={"fc": "white", "ec": "none", "pad": 0.6},  # the ceiling does not run through it
         )  # fmt: skip
     ax.set_ylim(0, 1.08)
-    ax.set_xlim(left=1 - 0.02 * (x[-1] - 1))
+    ax.set_xlim(left=x[-1] ** -0.02 if is_wide else 1 - 0.02 * (x[-1] - 1))
+    if is_wide:
+        ax.set_xscale("log")
+        style.set_plain_ticks(ax.xaxis, x[-1])
     style.set_labels(
         ax, "gain: cost per run, plain / proposal", "effective runs per run", "Cheaper runs count for less"
     )
-    style.add_legend(ax, loc="lower left")
+    style.add_legend(ax, loc="lower left" if table.ceiling / x[-1] > 0.5 else "upper right")  # away from the curves
     _draw_worth(axes[0, 1], table)
     return figure
+
+
+def _place_labels(labels: Sequence[str], x: Array, y: Array) -> list[float]:
+    """Return how far above its point (n,) each label begins, in points, so that none lies on another or on a point.
+
+    Example:
+        >>> _place_labels(["k = 0", "k = 1", "k = 2"], np.array([0.0, 1.0, 90.0]), np.array([9.0, 9.0, 9.0]))
+        [4.0, -7.0, 4.0]
+    """
+    width, height = LETTER_POINTS
+    ends = [x[i] + width * (len(label) + 1) for i, label in enumerate(labels)]
+    bottoms: list[float] = []
+    for i in range(len(labels)):
+        points = y[(x > x[i] + width) & (x < ends[i] + width)]
+        others = [bottoms[j] for j in range(i) if x[i] < ends[j] and x[j] < ends[i]]
+        bottom = y[i] + 4.0
+        for bottom in y[i] + 4.0 + height * np.array([0, *range(-1, -9, -1), *range(1, 9)]):
+            free = all(abs(bottom - other) >= height for other in others)
+            inside = 0 <= bottom <= AXIS_POINTS[1] + height / 2
+            if free and inside and not any(-5 < point - bottom < height for point in points):
+                break
+        bottoms.append(float(bottom))
+    return [float(bottom - at) for bottom, at in zip(bottoms, y, strict=True)]
 
 
 def _draw_worth(ax: Any, table: TradeoffTable) -> None:
@@ -188,7 +219,7 @@ def weights(health: Any) -> Figure:
     share = np.arange(1, len(heaviest) + 1) / len(heaviest)
     ax.plot([0, 1], [0, 1], color=GREY, lw=1, label="equal weights")
     ax.plot(np.append(0, share), np.append(0, np.cumsum(heaviest)), color=COLOURS[0], lw=1.8, label="these")
-    ax.plot(0.01, health.top_percent, "o", color=COLOURS[1], ms=5, label=f"heaviest 1 %: {health.top_percent:.0%}")
+    ax.plot(0.01, health.top_percent, "o", color=COLOURS[1], ms=5, label=f"heaviest 1%: {health.top_percent:.0%}")
     style.set_labels(ax, "share of runs, heaviest first", "share of weight", _describe_tail(health.pareto_k))
     style.add_legend(ax, loc="lower right")
     return figure

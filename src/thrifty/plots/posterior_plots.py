@@ -113,7 +113,7 @@ def _draw_panel(ax: Axes, panel: Panel, columns: tuple[int, int]) -> None:
         _draw_marginal(ax, panel, i, fill=True)
     else:
         for k, sample in enumerate(panel.samples.values()):
-            _draw_regions(ax, sample, panel, columns, None if k == 0 else COLOURS[k % len(COLOURS)])
+            _draw_regions(ax, sample, panel, columns, k)
         ax.set_ylim(*panel.ends[i])
     if panel.truth is not None:
         _mark_truth(ax, panel.truth, j, None if i == j else i)
@@ -157,16 +157,18 @@ def _draw_prior(ax: Axes, prior: Prior, i: int, ends: tuple[float, float]) -> No
     ax.plot(grid, curve, color=GREY, lw=1.2, label="prior")
 
 
-def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], line: str | None) -> None:
-    """Draw regions of highest density from a smoothed weighted histogram: filled, or as lines of a colour."""
+def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], k: int) -> None:
+    """Draw regions of highest density from a smoothed weighted histogram: those of set 0 filled, others as lines."""
     from scipy.ndimage import gaussian_filter
 
+    line = None if k == 0 else COLOURS[k % len(COLOURS)]
     discrete = panel.levels[columns[0]] is not None, panel.levels[columns[1]] is not None
     if any(discrete):
-        cells, steps = count_cells(s, panel, columns)
-        for level, colour in zip(_find_levels(cells), style.REGION_COLOURS, strict=True):
+        cells, steps = count_cells(s, panel, columns, k)
+        for i, (level, colour) in enumerate(zip(_find_levels(cells), style.REGION_COLOURS, strict=True)):
             inside = (cells >= level) & (cells > 0)
-            draw_cells(ax, inside, steps, discrete, fill=line is None, colour=line or colour)
+            fill = 1.0 if line is None else 0.4 * i  # of others, the inner region is tinted
+            draw_cells(ax, inside, steps, discrete, fill=fill, colour=line or colour)
         return
     x, y = (s.points[:, c] for c in columns)
     ends = [panel.ends[c] for c in columns]
@@ -205,7 +207,7 @@ def _add_legend(figure: Figure, labels: Sequence[str], *, prior: bool, truth: bo
     from matplotlib.patches import Patch
 
     handles: list[Any] = [Line2D([], [], color=COLOURS[0], lw=1.6, label=labels[0])]
-    levels = zip(("90 %", "50 %"), style.REGION_COLOURS, strict=True)
+    levels = zip(("90%", "50%"), style.REGION_COLOURS, strict=True)
     handles += [Patch(color=colour, label=label) for label, colour in reversed(list(levels))] if regions else []
     handles += [
         Line2D([], [], color=COLOURS[(k + 1) % len(COLOURS)], lw=1.6, label=label) for k, label in enumerate(labels[1:])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.durations import name_unit
+from thrifty.durations import choose_unit
 from thrifty.errors import DataError
 from thrifty.plots import style
 from thrifty.plots.density import MAX_BARS
@@ -108,8 +108,10 @@ def _list_responses(runs: Runs, x_o: npt.ArrayLike | None, most: int) -> list[tu
         (names[i], flat[:, i], None if observed is None else float(observed[i]))
         for i in range(min(most, flat.shape[1]))
     ]
-    if (np.isfinite(runs.cost) & (runs.cost > 0)).any():
-        found.append((f"cost [{name_unit(runs.unit)}]", np.where(runs.cost > 0, runs.cost, np.nan), None))
+    positive = runs.cost[np.isfinite(runs.cost) & (runs.cost > 0)]
+    if len(positive):
+        size, unit = choose_unit(float(np.sqrt(positive.min()) * np.sqrt(positive.max())), runs.unit)
+        found.append((f"cost [{unit}]", np.where(runs.cost > 0, runs.cost / size, np.nan), None))
     return found
 
 

@@ -72,13 +72,15 @@ def add_figure_legend(figure: Figure, handles: Sequence[Any], *, right: bool = F
 
 def set_plain_ticks(axis: Axis, ratio: float) -> None:
     """Write 0.5, 1 and 2 on a logarithmic axis instead of powers of ten; only decades where it spans many."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator, StrMethodFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-    narrow = MaxNLocator(nbins=4)  # below a factor of four 1, 2 and 5 may all lie outside
+    from thrifty.plots.notebook_figure import LogNumbers, ShortNumbers
+
+    narrow = MaxNLocator(nbins=4, steps=[1, 2, 5, 10])  # below a factor of four 1, 2 and 5 may all lie outside
     axis.set_major_locator(narrow if ratio < 4 else LogLocator(subs=(1.0, 2.0, 5.0) if ratio < 200 else (1.0,)))
     if ratio < 4:
         axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_major_formatter(ShortNumbers() if ratio < 4 else LogNumbers())
     axis.set_minor_formatter(NullFormatter())
 
 

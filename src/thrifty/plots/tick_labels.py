@@ -27,6 +27,19 @@ def format_ticks(values: Sequence[float]) -> list[str]:
     return [f"{value:g}" for value in values]
 
 
+def format_log_ticks(values: Sequence[float], ends: tuple[float, float]) -> list[str]:
+    """Write numbers of a logarithmic axis: plain where all between its ends are short, else all with powers of ten.
+
+    Example:
+        >>> format_log_ticks([0.05, 1, 2000], (0.05, 2000)), format_log_ticks([1e-6, 1, 20], (1e-6, 20))
+        (['0.05', '1', '2,000'], ['1e-6', '1e0', '2e1'])
+    """
+    if ends[0] >= 1e-3 and ends[1] < 1e6:
+        return [f"{value:,.0f}" if value >= 1000 else f"{value:g}" for value in values]
+    parts = [f"{value:e}".split("e") for value in values]
+    return [f"{float(mantissa):g}e{int(power)}" for mantissa, power in parts]
+
+
 def _format_short(value: float, digits: int) -> str:
     plain = f"{value:.{digits}g}"
     if "e" not in plain:

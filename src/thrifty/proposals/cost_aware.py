@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, name_function
 from thrifty.errors import PenaltyError, warn
 from thrifty.penalties import Constant, Power, as_penalty, check_penalty, penalty_to_dict
 from thrifty.priors import as_prior
@@ -35,7 +36,7 @@ MIN_ESS_FRACTION = 0.02  # effective share of draws below which they are hardly 
 WARN_ACCEPTANCE, MIN_ACCEPTANCE = 1e-4, 1e-6  # acceptance that is worth a warning, and that is refused
 
 
-class Penalised:
+class Penalised(Displayed):
     """What follows from a prior, a cost and a penalty with its floor, which the classes below hold as fields."""
 
     prior: Prior
@@ -45,6 +46,11 @@ class Penalised:
     finish: FinishModel | None = None
     _costs: Array | None
     _runs: Array | None = None
+
+    def _card(self) -> Card:
+        given = [("prior", str(self.prior)), ("cost", name_function(self.cost)), ("penalty", str(self.penalty))]
+        valid = [] if self.finish is None else [("of the cost of", "a valid run: failures are avoided")]
+        return Card(f"draws of {', '.join(self.names)} where runs are cheap, weighted to the prior", given + valid)
 
     @cached_property
     def _price(self) -> Cost:
@@ -233,7 +239,7 @@ class Penalised:
         raised = float(np.exp(log_mean_exp(np.minimum(self.penalty.log(np.full(1, floor)) - self._log_g, 0.0))))
         what = f"1 in {_format_count(1 / self.acceptance)} prior draws is accepted under the penalty {self.penalty}"
         fix = (
-            f"raise the floor: low={floor:.3g} (the cheapest 1 % of the prior) accepts 1 in"
+            f"raise the floor: low={floor:.3g} (the cheapest 1% of the prior) accepts 1 in"
             f" {_format_count(1 / raised)}; or use a gentler penalty, th.Power(0.5)"
         )
         if self.acceptance < MIN_ACCEPTANCE:
@@ -254,7 +260,7 @@ class Penalised:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CostAware(Penalised):
     """The proposal prior(theta) / (B g(cost(theta))).
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from thrifty.costs.finish_model import FinishModel
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mixture(Penalised):
     """Several penalties at once; by default weighted as one proposal (the balance heuristic).
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import WeightError, warn
 from thrifty.penalties import penalty_from_dict
 from thrifty.priors import as_prior, is_same_prior
@@ -21,8 +22,8 @@ from thrifty.types import Array, Prior, Weighting, as_rows, set_fields
 MAX_RELATIVE_ERROR = 0.03  # relative error of B above which a pool warns about its joint weights
 
 
-@dataclass(frozen=True, eq=False)
-class Pool:
+@dataclass(frozen=True, eq=False, repr=False)
+class Pool(Displayed):
     """Joint weights of draws from several known proposals: pilot, campaign, top-ups.
 
     The pool of n_j draws from q_j counts as drawn from sum_j (n_j/n) q_j, so each draw weighs
@@ -43,6 +44,10 @@ class Pool:
 
     parts: tuple[tuple[int, Any], ...]
     prior: Prior
+
+    def _card(self) -> Card:
+        rows = [(f"{n:,}", str(part).replace("\n", ";")) for n, part in self.parts]
+        return Card(f"pool of {sum(n for n, _ in self.parts):,} draws", header=("draws", ""), rows=rows)
 
     def __post_init__(self) -> None:
         try:

@@ -114,7 +114,7 @@ def _describe_stage(facts: Facts) -> tuple[str, str, str]:
         if not status.pending
         else f"{count_things(status.pending, 'run')} {_be(status.pending)} missing."
     )
-    advice = " (above 1 %: repair the simulator)" if status.failed_mass > 0.01 else ""
+    advice = " (above 1%: repair the simulator)" if status.failed_mass > 0.01 else ""
     return f"{NO_POSTERIOR} {state}", done, f"Failed prior mass {status.failed_mass:.2%}{advice}."
 
 
@@ -171,7 +171,7 @@ def _make_figures(facts: Facts, results: tuple[Result, ...]) -> tuple[KeyFigure,
 def _summarise_rounds(rounds: tuple[KeptRound, ...]) -> KeyFigure:
     judged = [one for one in rounds if one.judged]
     volume = judged[-1].volume if judged else math.nan
-    note = f"the posterior takes {100 * volume:.2g} % of the prior" if volume >= 0 else ""  # none of whole numbers
+    note = f"the posterior takes {100 * volume:.2g}% of the prior" if volume >= 0 else ""  # none of whole numbers
     note = note if judged else "no posterior yet"
     return KeyFigure("rounds", f"{len(rounds)}", note)
 

@@ -66,7 +66,7 @@ def posterior_section(facts: Facts, results: tuple[Result, ...], posterior: Any)
         f"{f' in {describe_time(facts, last)}' if last.seconds else ''} on {clean(last.created, 25)}."
     ]
     figure = _draw_pairs(last, facts.known_prior)
-    what = f"Marginals and 50 and 90 % regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
+    what = f"Marginals and 50 and 90% regions of {', '.join(clean(name, 40) for name in last.names)}, prior in grey"
     drawings = [Drawing(figure, "Posterior", what, whole=True)]
     notes = []
     if len(last.names) > MAX_PAIR_PARAMETERS:

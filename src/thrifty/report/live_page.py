@@ -133,7 +133,7 @@ def _make_bars(campaign: Campaign, now: Status) -> list[Bar]:
 
 
 def _list_facts(now: Status) -> list[tuple[str, str]]:
-    failed = f"{count_things(now.failed, 'run')}, {100 * now.failed_mass:.2g} % of prior mass"
+    failed = f"{count_things(now.failed, 'run')}, {100 * now.failed_mass:.2g}% of prior mass"
     rest = {kind: count for kind, count in now.by_status.items() if kind not in ("ok", "pending")}
     kinds = ", ".join(f"{count:,} {clean(kind, 20)}" for kind, count in rest.items())
     facts = [("failed", failed + (f" ({kinds})" if kinds else ""))]

@@ -186,7 +186,7 @@ def weights_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     health = weight_health(sims)
     lead = [
         f"{len(sims):,} runs count as {health.ess:,.0f} ({health.ess_fraction:.0%}). The heaviest run holds"
-        f" {health.largest:.1%} of all weight, the heaviest 1 % hold {health.top_percent:.0%}; Pareto k"
+        f" {health.largest:.1%} of all weight, the heaviest 1% hold {health.top_percent:.0%}; Pareto k"
         f" {health.pareto_k:.2f} (above 0.7 averages cannot be trusted"
         + ("" if health.max_share > 0.01 else f", unless weights are bounded, here at {health.max_share:.1g} of all")
         + ")."

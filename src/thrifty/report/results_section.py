@@ -63,7 +63,7 @@ def _list_quantiles(results: list[Result], labels: tuple[str, ...], facts: Facts
     ]
     body = [[clean(name, 60), *(column[i] for column in cells)] for i, name in enumerate(results[-1].names)]
     words = [label.replace(r"\$", "$") for label in labels]
-    return Grid(["parameter", *words], body, "Median and central 90 % of each parameter")
+    return Grid(["parameter", *words], body, "Median and central 90% of each parameter")
 
 
 def _measure(result: Result) -> Array:

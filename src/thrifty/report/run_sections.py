@@ -47,7 +47,7 @@ def failures_section(facts: Facts) -> Section:
     where = describe_where(facts.table.theta[facts.done], failed[facts.done], tuple(clean(n, 40) for n in facts.names))
     lead = [
         f"{int(failed.sum()):,} of {int(facts.done.sum()):,} runs failed{', ' + where if where else ''}. They represent"
-        f" {facts.status.failed_mass:.2%} of the prior mass; above 1 % the posterior is conditional on finishing."
+        f" {facts.status.failed_mass:.2%} of the prior mass; above 1% the posterior is conditional on finishing."
         f" {rule}",
         "A failed run is never repeated with other noise or replaced: that would bias the posterior.",
     ]

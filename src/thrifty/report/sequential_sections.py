@@ -86,7 +86,7 @@ def _describe_saving(facts: Facts) -> list[str]:
     compared = f"{saved.share:.0%} less" if saved.amount >= 0 else f"{-saved.share:.0%} more"
     return [
         f"All runs cost {spent}. As many runs from the prior would have cost about {plain}: {compared} (saved"
-        f" {interval}, 95 %). That compares equal numbers of runs. What rounds save in runs, since most of them lie"
+        f" {interval}, 95%). That compares equal numbers of runs. What rounds save in runs, since most of them lie"
         " where the posterior is, comes on top and is not measured here."
     ]
 

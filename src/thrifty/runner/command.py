@@ -158,7 +158,7 @@ class ProgramCrashError(Exception):
     """The program was ended by a signal that was not ours."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Command:
     """A program that reads parameters from its arguments and writes numbers.
 
@@ -183,6 +183,9 @@ class Command:
     names: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
     call_style: Literal["seed"] = "seed"
+
+    def __repr__(self) -> str:
+        return f"Command({' '.join(map(str, self.arguments))})"
 
     def __post_init__(self) -> None:
         if isinstance(self.arguments, str) or not self.arguments:

@@ -61,7 +61,7 @@ def check_failures(method: Any, table: Simulations, max_failed: float) -> None:
         return
     where = describe_where(ended.theta, ended.failed, base_method(method).prior.names)
     raise QualityGateError(
-        f"{describe_failures(table)}{', ' + where if where else ''}; at most {100 * max_failed:g} % may fail",
+        f"{describe_failures(table)}{', ' + where if where else ''}; at most {100 * max_failed:g}% may fail",
         code="too-many-failures",
         why="the posterior would be conditional on finishing",
         fix=f"{WAYS_OUT}; or accept it: th.Rounds(method, max_failed={min(1.0, max(0.05, round(1.2 * mass, 2))):g})",

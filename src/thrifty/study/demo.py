@@ -145,7 +145,7 @@ def format_quantiles(draws: Array) -> list[str]:
     lines = []
     for name, truth, column in zip(MODEL.names, MODEL.theta_true, draws.T, strict=True):
         low, middle, high = np.quantile(column, [0.05, 0.5, 0.95])
-        lines.append(f"{name:<6} {middle:.2f}  (90 %: {low:.2f} to {high:.2f})   truth {truth:g}")
+        lines.append(f"{name:<6} {middle:.2f}  (90%: {low:.2f} to {high:.2f})   truth {truth:g}")
     return lines
 
 

@@ -29,6 +29,7 @@ from thrifty.errors import ConfigError, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method, set_progress
+from thrifty.study.summary import Row, Summary, list_quantiles, make_round_cards, summarise, write_generations
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
 from thrifty.weights import ess, quantile, sum_by_label
@@ -44,13 +45,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 DRAWS = 2000  # quantiles of 5 and 95 % to a tenth of a standard deviation; sampled in a second by every method
 DEFAULT_RUNS = 5000
-_STOPPED = {  # what ended a sequential method, in words
-    "settled": "the posterior has settled; the rest is not spent",
-    "runs": "all runs are used",
-    "budget": "the budget is used",
-    "tolerance": "the tolerance is reached",
-    "acceptance": "hardly any run is accepted any more",
-}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -79,7 +73,7 @@ class Study(Displayed):
         >>> print(study)
         abc at x_o of 1 value: 5,000 runs count as 5,000
           rests on 4... accepted runs (4... effective)
-          mu  0.4... (90 %: -0... to 1.6...)
+          mu  0.4... (90%: -0... to 1.6...)
     """
 
     posterior: Posterior
@@ -231,11 +225,17 @@ class Study(Displayed):
             )
         return self.campaign.folder
 
-    def summary(self) -> list[tuple[str, float, float, float]]:
-        """Return (name, median, 5 % and 95 % quantile) of each parameter, at each observation if there are several."""
+    def summary(self) -> Summary:
+        """Return (name, median, 5 % and 95 % quantile) of each parameter, at each observation if there are several.
+
+        As the last line of a cell, or printed, it shows posterior, checks, runs and cost under a heading each.
+        """
+        return summarise(self, self._list_quantiles(), self._list_categories(), self._describe_accepted())
+
+    def _list_quantiles(self) -> list[Row]:
         if self.each:
             numbered = enumerate(self.each, start=1)
-            return [(f"{name} at x_o {i}", m, a, b) for i, one in numbered for name, m, a, b in one.summary()]
+            return [(f"{name} at x_o {i}", m, a, b) for i, one in numbered for name, m, a, b in one._list_quantiles()]
         discrete = find_discrete(self._levels())
         low, middle, high = quantile(self.samples, [0.05, 0.5, 0.95], np.zeros(len(self.samples)), discrete=discrete)
         rows = zip(self.names, middle.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -257,7 +257,9 @@ class Study(Displayed):
         zeros = np.zeros(len(self.samples))
         return {name: list_shares(sum_by_label(column, level, zeros)) for name, column, level in columns if level}
 
-    def _head(self) -> str:
+    @property
+    def title(self) -> str:
+        """One line: the method, the observation, and how many runs count."""
         sims = self.simulations
         size = int(np.size(self.x_o)) // max(len(self.each), 1)
         effective = ess(sims.log_weights[sims.ok]) if sims.ok.any() else 0.0
@@ -267,18 +269,18 @@ class Study(Displayed):
             f" {count_things(len(sims), 'run')} count as {effective:,.0f}"
         )
 
-    def _accepted_line(self) -> list[str]:
+    def _describe_accepted(self) -> list[str]:
         """Say how many accepted runs the answer of an ABC method rests on; nothing for other methods."""
         words = "" if self.each else describe_accepted(self.posterior, self.x_o)
-        return [f"  {words}"] if words else []
+        return [words] if words else []
 
     def __str__(self) -> str:
-        rows = self.summary()
+        rows = self._list_quantiles()
         width = max(len(name) for name, *_ in rows)
-        lines = [self._head(), *self._accepted_line()]
+        lines = [self.title, *(f"  {words}" for words in self._describe_accepted())]
         shares = self._list_categories()
         lines += [f"  {name:<{width}}  {shares.get(name) or _describe(*values)}" for name, *values in rows]
-        return "\n".join(lines + _generation_lines(self.generations, self.stopped))
+        return "\n".join(lines + write_generations(self))
 
     def __repr__(self) -> str:
         return super().__repr__() if self._has_draws() else str(self._card())
@@ -289,49 +291,16 @@ class Study(Displayed):
 
     def _card(self) -> Card:
         if not self._has_draws():
-            return Card(self._head(), notes=["study.samples draws from the posterior; then they are summed up here"])
-        shares = self._list_categories()
-        rows = [(name, f"{m:.4g}", f"{a:.4g}", f"{b:.4g}") for name, m, a, b in self.summary() if name not in shares]
-        notes = [line.strip() for line in self._accepted_line()]
-        notes += [_describe_end(self.stopped)] if self.stopped else []
+            return Card(self.title, notes=["study.samples draws from the posterior; then they are summed up here"])
+        shares, notes = self._list_categories(), self._describe_accepted()
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
-        header, parts = ("parameter", "median", "5 %", "95 %"), _generation_cards(self.generations)
-        return Card(self._head(), tuple(shares.items()), header, rows, notes, parts=parts)
+        table, parts = list_quantiles(self._list_quantiles(), shares), make_round_cards(self)
+        return Card(self.title, tuple(shares.items()), *table, notes, parts=parts)
 
 
 def _describe(median: float, low: float, high: float) -> str:
-    return f"{median:.4g} (90 %: {low:.4g} to {high:.4g})"
-
-
-def _generation_lines(generations: tuple[Any, ...], stopped: str) -> list[str]:
-    if not generations:
-        return []
-    table = _list_generations(generations)
-    widths = {label: max(10, *(len(row[label]) for row in table)) for label in table[0]}
-    lines = [" ".join(f"{label:>{width}}" for label, width in widths.items())]
-    lines += [" ".join(f"{row[label]:>{width}}" for label, width in widths.items()) for row in table]
-    return [*lines, _describe_end(stopped)]
-
-
-def _describe_end(stopped: str) -> str:
-    return f"ended: {_STOPPED.get(stopped, stopped)}"
-
-
-def _list_generations(generations: tuple[Any, ...]) -> list[dict[str, str]]:
-    """List the cells of each generation, without columns in which nothing was measured."""
-    table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(generations)]
-    used = [label for label in table[0] if any(row[label] for row in table)]
-    return [{label: row[label] for label in used} for row in table]
-
-
-def _generation_cards(generations: tuple[Any, ...]) -> list[Card]:
-    """Return a table of the rounds or generations, or none."""
-    if not generations:
-        return []
-    table = _list_generations(generations)
-    word = type(generations[0]).__name__.lower()
-    return [Card(count_things(len(table), word), header=tuple(table[0]), rows=[tuple(row.values()) for row in table])]
+    return f"{median:.4g} (90%: {low:.4g} to {high:.4g})"
 
 
 def infer(

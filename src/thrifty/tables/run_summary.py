@@ -29,7 +29,7 @@ def summarise_runs(runs: Columns) -> Card:
     ended = runs.status != "pending"
     if failed := int((ended & ~ok).sum()):
         share = mass_of(~ok[ended], runs.log_weights[ended])
-        facts.append(("failed", f"{count_things(failed, 'run')}, {100 * share:.2g} % of prior mass"))
+        facts.append(("failed", f"{count_things(failed, 'run')}, {100 * share:.2g}% of prior mass"))
     if not ended.all():
         facts.append(("not finished", f"{count_things(int((~ended).sum()), 'run')}, without weight"))
     if runs.m > 1:

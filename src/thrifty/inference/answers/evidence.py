@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.display import Card, Displayed
 from thrifty.errors import InferenceError, warn
 from thrifty.inference.posterior_draws import drop_nan
 from thrifty.inference.sampling.mcmc import START_DRAWS, LogGradient, sample_posterior
@@ -30,8 +31,8 @@ LEARNING, BIAS = "the error of the learned likelihood", "the bias of the learned
 MAX_TAIL_SHAPE = 0.7  # Pareto k of the terms; beyond, their spread says nothing about their error
 
 
-@dataclass(frozen=True)
-class LogEvidence:
+@dataclass(frozen=True, repr=False)
+class LogEvidence(Displayed):
     """Log of p(x_o), natural logarithm.
 
     Attributes:
@@ -54,6 +55,11 @@ class LogEvidence:
     over: tuple[str, ...] = ()
     missing: str = ""
     se_without: str = ""
+
+    def _card(self) -> Card:
+        facts = [("log p(x_o)", str(self)), ("effective draws", f"{self.ess:,.0f}")]
+        facts += [("of", ", ".join(dict.fromkeys(self.over)))] if self.over else []
+        return Card("log evidence", facts + ([("the error is without", self.se_without)] if self.se_without else []))
 
     def __float__(self) -> float:
         return self.value

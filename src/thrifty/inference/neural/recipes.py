@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError
 from thrifty.types import Array
 
@@ -27,8 +28,8 @@ MAX_CONDITIONALS = 20  # members times outputs
 MAX_WIDTH = 100_000  # numbers per layer; a file that asks for more is refused
 
 
-@dataclass(frozen=True)
-class _Recipe:
+@dataclass(frozen=True, repr=False)
+class _Recipe(DisplayedSettings):
     """The checks of every recipe: sizes are whole numbers from 1 to MAX_WIDTH, activations are known."""
 
     def __post_init__(self) -> None:
@@ -55,7 +56,7 @@ def _is_size(value: Any) -> bool:
     return bool(values) and all(isinstance(v, int) and not isinstance(v, bool) and 0 < v <= MAX_WIDTH for v in values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NSF(_Recipe):
     """Neural spline flow (Durkan et al. 2019): one conditional affine map, then autoregressive splines.
 
@@ -85,7 +86,7 @@ class NSF(_Recipe):
         return (self.transforms + 1) * _count_layers(features + context, self.hidden, features * (3 * self.bins - 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MAF(_Recipe):
     """Masked autoregressive flow, by default the paper's: 5 transforms of 50 hidden units in 2 layers.
 
@@ -105,7 +106,7 @@ class MAF(_Recipe):
         return self.transforms * _count_layers(features + context, self.hidden, 2 * features)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MixtureDensity(_Recipe):
     """Mixture of Gaussians with full covariances, all of it a function of the condition (Bishop 1994)."""
 
@@ -119,7 +120,7 @@ class MixtureDensity(_Recipe):
         return _count_layers(context, self.hidden, self.components * (1 + features + features * features))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AutoregressiveMixture(_Recipe):
     """The mean of several autoregressive mixtures of normals, trained at once on the same runs.
 
@@ -173,7 +174,7 @@ class AutoregressiveMixture(_Recipe):
         return replace(self, members=self.members or usual, forward=forward)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FlowMatching(_Recipe):
     """A perceptron on (theta, time, x) whose flow makes the posterior of a normal: the network of `th.FMPE`.
 
@@ -191,7 +192,7 @@ class FlowMatching(_Recipe):
         return _count_layers(features + context + 8, self.hidden, features)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Classifier(_Recipe):
     """A residual network on (theta, x) whose output is log p(x|theta) up to a function of x."""
 
@@ -205,7 +206,7 @@ class Classifier(_Recipe):
         return (features + context + 1) * self.hidden + 2 * self.blocks * (self.hidden + 1) ** 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class MLPEmbedding(_Recipe):
     """x flattened, through hidden layers, to `features` learned statistics."""
 
@@ -217,7 +218,7 @@ class MLPEmbedding(_Recipe):
         return _count_layers(math.prod(event), self.hidden, self.features)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SignalEmbedding(_Recipe):
     """A series of points (t,) or channels of it (c, t): strided convolutions, pooling, `features` statistics."""
 
@@ -230,7 +231,7 @@ class SignalEmbedding(_Recipe):
         return 10 * _count_layers(first, self.channels, self.features * 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ImageEmbedding(_Recipe):
     """An image (h, w) or several channels of it (c, h, w): convolutions of stride 2, pooling, `features` statistics.
 
@@ -250,7 +251,7 @@ class ImageEmbedding(_Recipe):
         return 9 * _count_layers(first, self.channels, 2 * self.features) + 16 * first * self.features
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SequenceEmbedding(_Recipe):
     """A time series of varying length: convolutions over its points, their mean, and the logarithm of their number.
 
@@ -304,7 +305,7 @@ class SequenceEmbedding(_Recipe):
         return self.reach * _count_layers(event[-1], self.channels, 1) + last
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SetEmbedding(_Recipe):
     """Several independent observations, in any order and number: each through one network, averaged, with the count.
 

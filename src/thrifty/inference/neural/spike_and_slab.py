@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError
 from thrifty.inference.neural.prepare import Rows
 from thrifty.types import Array
@@ -21,8 +22,8 @@ _COLUMNS = ("theta", "x", "log_weights", "index")
 MAX_ERROR = 100.0  # in standard deviations of the statistic: beyond, a network sees no difference
 
 
-@dataclass(frozen=True)
-class SpikeAndSlab:
+@dataclass(frozen=True, repr=False)
+class SpikeAndSlab(DisplayedSettings):
     """Errors of the observation that a robust posterior is trained for: `th.NPE(prior, noise=th.SpikeAndSlab())`.
 
     Args:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import DisplayedSettings
 from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError, MissingExtraError
 from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
@@ -35,8 +36,8 @@ CYCLE_GROWTH, MAX_CYCLE_STEPS = 4, 8_000  # where cycles were lengthened until n
 MIN_HELD_OUT_ROWS = 60  # with fewer, each member of a network holds out more of its own
 
 
-@dataclass(frozen=True)
-class Training:
+@dataclass(frozen=True, repr=False)
+class Training(DisplayedSettings):
     """How to train; every default was measured on 5,000 epidemic runs.
 
     Args:
@@ -308,8 +309,17 @@ def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
         yield lambda state: None
         return
     if is_notebook():
-        shown = NotebookBar("training")
-        yield lambda state: shown.update(state.since / settings.patience, [_describe_epoch(state)])
+        shown, states = NotebookBar("training"), []
+
+        def draw(state: Any) -> None:
+            states[:] = [state]
+            wait = f"not better for {state.since} of {settings.patience} epochs"  # what the bar shows
+            shown.update(state.since / settings.patience, [f"{_describe_epoch(state)}  {wait}"])
+
+        yield draw
+        if states:
+            shown.label = "trained"
+            shown.update(1.0, [_describe_epoch(states[0])], force=True)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TimeElapsedColumn

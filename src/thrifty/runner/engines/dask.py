@@ -57,6 +57,9 @@ class Dask:
         self._number, self._slots, self._seen_at = 0, 0, 0.0
         self._has_seen_workers = False
 
+    def __repr__(self) -> str:
+        return f"Dask({self.where if isinstance(self.where, int | str) else type(self.where).__name__})"
+
     @property
     def slots(self) -> int:
         """Number of threads of the cluster, which may grow and shrink; one where there is none yet."""

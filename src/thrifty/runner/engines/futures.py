@@ -93,6 +93,9 @@ class Futures:
         self._suspects: set[int] = set()  # indices under way when an executor broke: each must show itself alone
         self._number, self._slots, self._losses = 0, 1, 0
 
+    def __repr__(self) -> str:
+        return f"Futures({getattr(self._given, '__name__', type(self._given).__name__)})"
+
     @property
     def slots(self) -> int:
         """Bundles that can be in flight; one at a time while it is unknown which run broke an executor."""

@@ -23,6 +23,9 @@ class Inline:
     slots = 1
     ahead = 0  # nothing is waited for
 
+    def __repr__(self) -> str:
+        return "Inline()"
+
     def __init__(self) -> None:
         self._runner: Runner | None = None
         self._waiting: list[Sequence[Task]] = []

@@ -35,6 +35,9 @@ class Processes:
 
     bundle_seconds = 0.02  # sending costs about 0.5 ms: 20 ms keeps it below 3 %, and a lost bundle is cheap
 
+    def __repr__(self) -> str:
+        return f"Processes({self.slots})"
+
     def __init__(self, n: int = 2) -> None:
         if isinstance(n, bool) or not isinstance(n, int) or n < 1:
             raise ConfigError(f"workers = {n!r}, expected a whole number of at least 1", code="bad-setting")
