@@ -35,7 +35,7 @@ def benchmark(
     ] = False,
     quiet: Quiet = False,
 ) -> int:
-    """Compare methods on problems whose posterior and cost surface are known.
+    """Compare methods on problems whose posterior and cost are known.
 
     Each result is one line of records.jsonl in the folder; the same command continues an interrupted benchmark.
     """
