@@ -78,7 +78,7 @@ def write_commands() -> str:
         usage = " ".join(command.collect_usage_pieces(context))
         parts.append(f"## thrifty {name}\n\n```text\nthrifty {name} {usage}\n```\n\n{command.help or ''}\n")
         rows = [_describe(parameter, context) for parameter in command.params]
-        parts.append("| argument | meaning |\n|---|---|\n" + "\n".join(rows))
+        parts += ["| argument | meaning |\n|---|---|\n" + "\n".join(rows)] if rows else []
     return "\n\n".join(parts)
 
 
