@@ -278,13 +278,19 @@ WIDEST_TABLE = 7  # columns: more do not fit on a page
 
 
 def table(head: Sequence[str], body: Sequence[Sequence[str]], *, keys: int = 1) -> str:
-    """Write a Markdown table; one that is too wide becomes several, each with the first `keys` columns."""
+    """Write a Markdown table; one that is too wide becomes several, each with the first `keys` columns.
+
+    A row that has nothing in the columns of a part is left out of it.
+    """
     if len(head) <= WIDEST_TABLE:
         return _narrow_table(head, body)
     parts = math.ceil((len(head) - keys) / (WIDEST_TABLE - keys))
     width = math.ceil((len(head) - keys) / parts)
     return "\n\n".join(
-        _narrow_table([*head[:keys], *head[i : i + width]], [[*line[:keys], *line[i : i + width]] for line in body])
+        _narrow_table(
+            [*head[:keys], *head[i : i + width]],
+            [[*line[:keys], *line[i : i + width]] for line in body if any(line[i : i + width])],
+        )
         for i in range(keys, len(head), width)
     )
 

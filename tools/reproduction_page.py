@@ -263,12 +263,18 @@ def _commits(record: Record) -> str:
 def page(found: dict[str, Record]) -> str:
     """The whole page: a summary of one screen, then what is behind it."""
     parts = [HEAD, "## Summary", summary(found), BEYOND, "## What is behind the verdicts", why(found)]
-    parts += ["## How to read the tables", READ, "## Appendices", "### The claims, one by one", claims(found)]
+    parts += ["## How to read the tables", READ, "## Appendices"]
+    parts.append(_appendix("The claims, one by one", "Tables", claims(found)))
     for name, record in found.items():
-        figure = f"![{SECTIONS[name]}]({FIGURES}/{name}.png)"
-        parts += [f"### {SECTIONS[name]}", import_module(name).text(record), figure]
-    parts += ["### What each section rests on", overview(found)]
+        text = f"{import_module(name).text(record)}\n\n![{SECTIONS[name]}]({FIGURES}/{name}.png)"
+        parts.append(_appendix(SECTIONS[name], "Tables and figure", text))
+    parts.append(_appendix("What each section rests on", "Table", overview(found)))
     return "\n\n".join(parts) + "\n"
+
+
+def _appendix(heading: str, closed: str, text: str) -> str:
+    """A section that is closed until a reader opens it."""
+    return f"### {heading}\n\n<details markdown>\n<summary>{closed}</summary>\n\n{text}\n\n</details>"
 
 
 def main(argv: list[str] | None = None) -> None:

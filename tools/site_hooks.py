@@ -3,7 +3,7 @@
 - Formulas (`$...$` and `$$...$$`) become MathML, which browsers draw by themselves: no script and no font is loaded.
 - `<!-- commands -->` becomes the help of every command, `<!-- settings -->` the keys of `thrifty.toml`, up to
   `<!-- /commands -->` and `<!-- /settings -->`;
-  `<!-- raised by -->` in a section of messages the errors that carry its code.
+  `<!-- raised by -->` the sections of messages as one table, with the errors that carry each code.
 - A notebook `examples/NAME.ipynb` becomes the page `examples/NAME.md`. Pages link to the notebook itself,
   `../examples/NAME.ipynb`, which can be followed in a copy of the repository too; on the site it leads to the page.
 """
@@ -41,13 +41,15 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any = None, **_: Any) -> str:
     """Fill in what comes from the code; let links to notebooks lead to their pages."""
+    if page is not None and page.file.src_uri == "index.md":
+        page.meta["hide"] = ["navigation", "toc"]  # the front page has the width for its picture and cards
     above = "../" * page.file.src_uri.count("/") if page is not None else ""
     markdown = NOTEBOOK_LINK.sub(rf"]({above}\1.md", markdown)
     for mark, write in (("commands", write_commands), ("settings", write_settings)):
         if f"<!-- {mark} -->" in markdown:  # what stands between the marks is for readers of the file itself
             before, rest = markdown.split(f"<!-- {mark} -->")
             markdown = before + write() + rest.split(f"<!-- /{mark} -->")[1]
-    return add_raised_by(markdown) if "<!-- raised by -->" in markdown else markdown
+    return write_messages(markdown) if "<!-- raised by -->" in markdown else markdown
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -76,7 +78,7 @@ def write_commands() -> str:
         usage = " ".join(command.collect_usage_pieces(context))
         parts.append(f"## thrifty {name}\n\n```text\nthrifty {name} {usage}\n```\n\n{command.help or ''}\n")
         rows = [_describe(parameter, context) for parameter in command.params]
-        parts.append("| argument | meaning |\n|---|---|\n" + "\n".join(rows))
+        parts += ["| argument | meaning |\n|---|---|\n" + "\n".join(rows)] if rows else []
     return "\n\n".join(parts)
 
 
@@ -129,17 +131,23 @@ def _default(value: object) -> str:
     return f'`"{value}"`' if isinstance(value, str | Path) else f"`{value}`"
 
 
-def add_raised_by(markdown: str) -> str:
-    """Put the classes of the errors that carry a code at the end of its section."""
+def write_messages(markdown: str) -> str:
+    """Write the sections of the messages as one table, a row for each code, with the classes that carry it."""
     raised = find_raised()
-    head, *sections = re.split(r"^(?=## )", markdown.replace("<!-- raised by -->\n", ""), flags=re.M)
-    return head + "".join(_with_classes(section, raised) for section in sections)
+    head, *sections = re.split(r"^## ", markdown.replace("<!-- raised by -->\n", ""), flags=re.M)
+    rows = "\n".join(_write_message(section, raised) for section in sections)
+    table = f"| code | meaning | why | what to do |\n|---|---|---|---|\n{rows}"
+    return f'{head}<div class="messages" markdown>\n\n{table}\n\n</div>\n'
 
 
-def _with_classes(section: str, raised: dict[str, set[str]]) -> str:
-    kinds = sorted(raised.get(section[3:].partition("\n")[0], ()))
-    line = f"**Seen as.** {', '.join(f'`{kind}`' for kind in kinds)}.\n\n" if kinds else ""
-    return f"{section.rstrip()}\n\n{line}"
+def _write_message(section: str, raised: dict[str, set[str]]) -> str:
+    """Write one row: a section says in its first sentence what is wrong, then why, then what to do."""
+    code, _, text = section.partition("\n")
+    what, _, todo = text.partition("**What to do.** ")
+    meaning, why = re.split(r"(?<=\.)\s", what.strip(), maxsplit=1)
+    kinds = "<br>".join(f"`{kind}`" for kind in sorted(raised.get(code, ())))
+    cells = (f'<strong id="{code}">{code}</strong><br>{kinds}', meaning, why, todo)
+    return f"| {' | '.join(map(_in_a_cell, cells))} |"
 
 
 def find_raised() -> dict[str, set[str]]:

@@ -195,6 +195,31 @@ def _init_beside(project: Project, program: str, command: str) -> Typed:
     return project.type("init", "--command", command)
 
 
+def test_a_misspelt_program_is_written_as_seen_from_where_it_was_typed(project: Project, monkeypatch):
+    (project.home / "walk.sh").write_text(PROGRAM)
+    (project.home / "walk.sh").chmod(0o755)
+    ended = project.type("init", "sub", "--command", "./wlak.sh {a} {b}")
+    assert "did you mean ./walk.sh? Correct it in sub/thrifty.toml" in ended.err
+    assert written_command(Path("sub"))[0] == "../wlak.sh"
+    monkeypatch.chdir("sub")
+    ended = project.type("check")
+    assert "Did you mean '../walk.sh'?" in ended.err and "fix: write ../walk.sh in the command" in ended.err
+
+
+@pytest.mark.parametrize("typed", [["./walk", "{a}", "--seed", "{seed}"], ["./walk", "{a}", "{b}"]])
+def test_a_command_without_quotes_is_explained(typed, project: Project):
+    ended = project.type("init", "sub", "--command", *typed)
+    assert ended.code == 2 and "stand in quotes: --command './model {a}" in ended.err
+    assert "quotes" not in project.type("init", "sub", "--exmaple", "sir").err
+
+
+def test_thrifty_alone_shows_its_commands_in_whole_sentences(project: Project):
+    ended = project.type()
+    assert ended.code == 0 and ended.err == "" and ended.out == project.type("--help").out
+    commands = ended.out.partition("Commands:")[2].strip().splitlines()
+    assert len(commands) == 14 and all(line.endswith(".") and not line.endswith("...") for line in commands)
+
+
 def varying(theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if theta[0] > 0.9:
         raise ValueError(f"no root at {theta[0]}")

@@ -38,6 +38,11 @@ def test_no_python_hides_in_other_blocks():
                 assert re.search(r"<!-- not run: .+ -->\s*$", text[: match.start()]), named(page)
 
 
+def test_diagrams_fit_a_phone():
+    drawn = [(named(page), body) for page in DOCS.rglob("*.md") for _, body in blocks(page, "text") if "▼" in body]
+    assert drawn and not [(page, line) for page, body in drawn for line in body.splitlines() if len(line) > 40]
+
+
 def test_the_tests_named_in_the_guarantees_exist():
     text = (DOCS / "guarantees.md").read_text(encoding="utf-8")
     named_tests = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
@@ -144,11 +149,15 @@ def test_pages_that_the_site_fills_say_so_in_the_file(page: str, mark: str, writ
     assert written in filled
 
 
-def test_messages_name_their_errors():
-    from site_hooks import add_raised_by
+def test_messages_are_one_row_for_each_code():
+    """Code and error classes, meaning, why, what to do: no cell is empty, and the code is an anchor."""
+    from site_hooks import write_messages
 
-    text = add_raised_by((DOCS / "messages.md").read_text(encoding="utf-8"))
-    assert text.count("**Seen as.**") > 30 and "`PriorError`" in text
+    text = (DOCS / "messages.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in write_messages(text).splitlines() if line.startswith("| <strong")]
+    assert [re.search(r'id="([\w-]+)"', row[0])[1] for row in rows] == re.findall(r"^## (.+)$", text, re.M)
+    assert all(len(row) == 4 and all(cell.strip() for cell in row) for row in rows)
+    assert sum("Error`" in row[0] for row in rows) > 30 and any("`PriorError`" in row[0] for row in rows)
 
 
 def test_every_public_name_is_on_a_page_of_the_reference():

@@ -164,7 +164,7 @@ def test_verdicts_come_from_the_worst_check(stages):
     asked.append({"question": "Were costs as predicted?", "verdict": "do not trust", "reason": "no", "decides": False})
     diagnosis = {"verdict": "do not trust", "checks": [], "questions": asked, "reasons": [], "notes": []}
     card = make_headline(facts, (Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), diagnosis),))
-    assert card.reasons[0] == "Is it: gap 0.3." and not any("costs" in reason for reason in card.reasons)
+    assert card.reasons[0] == "Is it? No: gap 0.3." and not any("costs" in reason for reason in card.reasons)
     unchecked = Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), None)
     assert make_headline(facts, (unchecked,)).level != "yes"
 

@@ -14,7 +14,7 @@ import thrifty as th
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.report import write
 from thrifty.report.gather import gather
-from thrifty.report.inference_sections import posterior_section
+from thrifty.report.inference_sections import Measured, calibration_section, posterior_section
 from thrifty.report.inference_time import describe_time, sum_inference
 from thrifty.report.plan_sections import waterfall_section
 from thrifty.report.results import Result, read_results, save_result
@@ -118,3 +118,16 @@ def test_the_page_has_the_section_only_where_there_is_something_to_compare(folde
     text = write(tmp_path / "r.html", folder).read_text(encoding="utf-8")
     assert "All results side by side" in text and "could not be made" not in text
     assert "results" in Page(text).ids and "results" not in Page(pages["inferred"].read_text()).ids
+
+
+def test_a_figure_has_the_verdict_of_the_table(folder, rng):
+    """A check is judged among the tests of its question; the title of its figure says the same as its row."""
+    prior = th.Uniform(0, 1, names=["a"])
+    theta = prior.sample(400, rng)
+    runs = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), names=["a"])
+    checks = (th.diagnostics.sbc(th.ABC(prior).fit(runs[:300]), runs[300:]),)
+    for verdict in ("trust", "with care", "do not trust"):
+        rows = [{"name": "sbc", "verdict": verdict, "reason": "as judged"}]
+        judged = replace(read_results(folder)[0], diagnosis={"verdict": verdict, "checks": rows, "notes": []})
+        section = calibration_section(gather(folder), (judged,), Measured(checks))
+        assert section.drawings[0].figure.axes[0].get_title("left") == f"Ranks (SBC): {verdict}"

@@ -235,6 +235,16 @@ def test_the_page_is_what_its_records_make(study):
         assert (page.RESULTS / f"{name}.json").stat().st_size < 400_000
 
 
+def test_the_appendices_of_the_page_are_closed_until_opened(study):
+    page = study("reproduction_page")
+    text = (ROOT / "docs" / "reproduction.md").read_text()
+    appendices = text.partition("## Appendices")[2].split("\n### ")[1:]
+    assert len(appendices) == len(page.records()) + 2
+    assert all("\n\n<details markdown>\n<summary>" in one and one.rstrip().endswith("</details>") for one in appendices)
+    rows = [line.split("|")[2:-1] for line in text.splitlines() if line.startswith("| ")]
+    assert all(any(cell.strip() for cell in row) for row in rows), "a row without anything to say"
+
+
 def test_the_whole_set_fits_into_six_hours_on_two_cores(study):
     page = study("reproduction_page")
     assert sum(page.hours(name, record) for name, record in page.records().items()) < 12

@@ -49,7 +49,6 @@ class Group(TyperGroup):
 app = typer.Typer(
     cls=Group,
     add_completion=False,
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Cost-aware simulation-based inference: the same posterior at a lower simulation cost.\n\n"
@@ -121,7 +120,7 @@ def invoke(arguments: list[str]) -> int:
 
 def _run_app(arguments: list[str]) -> int:
     try:
-        code = app(arguments, prog_name="thrifty", standalone_mode=False)
+        code = app(arguments or ["--help"], prog_name="thrifty", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # `thrifty status | head`

@@ -163,10 +163,14 @@ def _as_usage_error(error: BaseException) -> ConfigError:
     option = getattr(error, "option_name", "")
     owners = _find_owners(context, option)
     fix = f"{command} --help" + "".join(f"; {owner} has this option" for owner in owners[:1])
-    extra = re.search(r"unexpected extra argument\(?s?\)? \((\S+)\)", what)
+    extra = re.search(r"unexpected extra argument\(?s?\)? \(([^\s)]+)", what)
     if extra and extra[1].endswith(".toml") and _has_option(context, "--config"):
         fix = f"{command} --config {extra[1]}"
-    if not owners and (setting := _find_setting(option)):
+    if command.endswith(" init") and "Did you mean" not in what and (option or (extra and "{" in extra[1])):
+        fix = (
+            f"{command} --help; a program and its arguments stand in quotes: --command './model {{a}} --seed {{seed}}'"
+        )
+    elif not owners and (setting := _find_setting(option)):
         what, fix = what.partition(" Did you mean")[0].rstrip("."), f"it is a setting of thrifty.toml: {setting}"
     return ConfigError(what[:1].lower() + what[1:], code="bad-command-line", fix=fix)
 

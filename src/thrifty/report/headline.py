@@ -80,8 +80,9 @@ def _collect_findings(facts: Facts, result: Result) -> list[tuple[Trust, str]]:
     for row in result.questions or ordered:
         level = row.get("verdict")
         trust: Trust = level if level in VERDICTS else "do not trust"  # an unreadable verdict gives no trust
-        name = _NAMES.get(str(row.get("name")), clean(row.get("question", row.get("name", "check")), 60))
-        found.append((trust, f"{name.rstrip('?')}: {drop_python(clean(row.get('reason', 'no reason given'), 300))}."))
+        asked = clean(row.get("question", row.get("name", "check")), 60)
+        name = f"{asked} {ANSWERS[trust].capitalize()}" if "question" in row else _NAMES.get(asked, asked)
+        found.append((trust, f"{name}: {drop_python(clean(row.get('reason', 'no reason given'), 300))}."))
     if not ordered:
         found.append(("with care", "No check of the posterior was made: diagnose it before using it."))
     if facts.simulations is not None and not any(check.get("name") == "weights" for check in ordered):

@@ -193,8 +193,19 @@ def calibration_section(facts: Facts, results: tuple[Result, ...], measured: Mea
         held = [f"{level:.0%}: {checks[1].at(level)[0][0]:.0%}" for level in (0.5, 0.8, 0.95)]
         lead.append(f"Parameters of runs inside the regions of stated size: {', '.join(held)}.")
     what = "; ".join(f"{check.name}: {clean(check.reason)}" for check in checks)
-    figure = plots.calibration(*checks)
+    lead.append("Where several tests answer one question, each of their p-values counts for less.")
+    figure = _draw_calibration(checks, {str(row.get("name")): row.get("verdict") for row in results[-1].checks})
     return Section(lead, [Drawing(figure, "Calibration with simultaneous bands", what)], tables, notes)
+
+
+def _draw_calibration(checks: tuple[Any, ...], verdicts: dict[str, Any]) -> Figure:
+    """Draw ranks and coverage under the verdicts of the table, which are those among all tests of a question."""
+    figure = plots.calibration(*checks)
+    for check, ax in zip(checks, figure.axes, strict=True):
+        what = ax.get_title("left").partition(":")[0]
+        verdict = verdicts.get(check.name, check.verdict)
+        ax.set_title(f"{what}: {verdict if verdict in ANSWERS else check.verdict}", fontsize=10, loc="left")
+    return figure
 
 
 def _list_checks(result: Result) -> list[Grid]:

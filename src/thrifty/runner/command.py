@@ -329,7 +329,11 @@ def _find_executable(name: str) -> str:
         )
     near = find_near_program(name)
     meant = f". Did you mean {near!r}?" if near else ""
-    raise SimulatorError(f"{name!r} was not found (in {os.getcwd()} and on the path){meant}", code="bad-command")
+    raise SimulatorError(
+        f"{name!r} was not found (in {os.getcwd()} and on the path){meant}",
+        code="bad-command",
+        fix=f"write {near} in the command" if near else "correct its path in the command",
+    )
 
 
 def find_near_program(name: str) -> str:

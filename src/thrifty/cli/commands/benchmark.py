@@ -26,8 +26,10 @@ def benchmark(
     methods: Annotated[
         str, typer.Option(help="Names with commas; by default all that are installed.", show_default=False)
     ] = "",
-    budgets: Annotated[str, typer.Option(help="In prior runs, with commas.", show_default="300,1000,3000")] = "",
-    seeds: Annotated[int | None, typer.Option(help="Repetitions.", min=1, show_default="5")] = None,
+    budgets: Annotated[
+        str, typer.Option(help="In prior runs, with commas; by default 300,1000,3000.", show_default=False)
+    ] = "",
+    seeds: Annotated[int | None, typer.Option(help="Repetitions; by default 5.", min=1, show_default=False)] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small set of everything, within 5 minutes.")] = False,
     workers: Annotated[int, typer.Option("--workers", "-w", help="Tasks in parallel.", min=1)] = 1,
     out: Annotated[Path, typer.Option("--out", help="Folder of the records.")] = DEFAULT_OUT,
@@ -37,7 +39,7 @@ def benchmark(
     ] = False,
     quiet: Quiet = False,
 ) -> int:
-    """Compare methods on problems whose posterior and cost surface are known.
+    """Compare methods on problems whose posterior and cost are known.
 
     Each result is one line of records.jsonl in the folder; the same command continues an interrupted benchmark.
     """

@@ -63,13 +63,10 @@ def init(
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
         screen.say(f"wrote {folder / name}")
-    if command and not _program_exists(shlex.split(command)[0]):
-        from thrifty.runner.command import find_near_program
-
-        program = shlex.split(command)[0]
-        near = find_near_program(program)
-        meant = f"; did you mean {near}?" if near else "; thrifty check looks for it again"
-        screen.say(f"note: {program} is not there yet{meant}")
+    if command and not _program_exists(program := shlex.split(command)[0]):
+        near = _find_near(program)
+        fix = f"; did you mean {near}? Correct it in {folder / 'thrifty.toml'}"
+        screen.say(f"note: {program} is not there yet{fix if near else '; thrifty check looks for it again'}")
     enter = "" if folder == Path() else f"cd {folder} && "
     screen.next(f"{enter}thrifty check")
     return 0
@@ -80,6 +77,13 @@ def _program_exists(program: str) -> bool:
     return shutil.which(program) is not None or Path(program).exists()
 
 
+def _find_near(program: str) -> str:
+    """Return the program that was probably meant, or an empty text."""
+    from thrifty.runner.command import find_near_program
+
+    return find_near_program(program)
+
+
 def _relocate(parts: list[str], folder: Path) -> list[str]:
     """Write the files of a command as seen from the folder of its configuration, where they are looked for."""
     return [_relocate_file(part, folder, program=i == 0) for i, part in enumerate(parts)]
@@ -87,7 +91,8 @@ def _relocate(parts: list[str], folder: Path) -> list[str]:
 
 def _relocate_file(part: str, folder: Path, *, program: bool) -> str:
     on_the_path = program and os.sep not in part and shutil.which(part) is not None
-    if "{" in part or on_the_path or Path(part).is_absolute() or not Path(part).is_file():
+    misspelt = program and not Path(part).exists() and _find_near(part)
+    if "{" in part or on_the_path or Path(part).is_absolute() or not (misspelt or Path(part).is_file()):
         return part
     moved = os.path.relpath(part, folder)
     return moved if os.sep in moved else f".{os.sep}{moved}"

@@ -31,7 +31,8 @@ def reproduce(
         bool, typer.Option("--done", help="Run nothing; write record and figure of the finished tasks.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder of rows, record and figure.", show_default="runs/studies")
+        Path | None,
+        typer.Option("--out", help="Folder of rows, record and figure; by default runs/studies.", show_default=False),
     ] = None,
     quiet: Quiet = False,
 ) -> int:
