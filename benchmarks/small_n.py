@@ -7,7 +7,8 @@
 Mean log posterior density of the parameters that made fresh outputs (500 pairs, 100 for NLE), its spread over data sets
 and seeds, and the CPU seconds of training in one thread. "exact" is the same for the true posterior, over the first 100
 pairs alone. The settings were chosen on seeds from 100, and without the problems of `FRESH`; fresh seeds begin at 1,
-those of NLE at 11: seeds 1 to 3 had shown where an earlier NLE was behind.
+those of NLE at 11: seeds 1 to 3 had shown where an earlier NLE was behind; with useless outputs at 21, for the same
+reason.
 Rows are kept in a file, and made only once; those of the last comparison are in `benchmarks/records/small_n.jsonl`.
 Needs the extras neural and models, and sbi.
 """

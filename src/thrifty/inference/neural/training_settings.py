@@ -175,7 +175,8 @@ class TrainingCurve:
         best_epoch: The epoch whose weights were kept, counted from 0.
         seconds: Time spent training.
         stopped: Why: "patience", "cycle" (it is complete), "max_epochs" or "time_limit".
-        members: The lowest validation loss of each member of a network of several.
+        members: The lowest validation loss of each member of a network of several; of NLE with many outputs, the sum of
+            the lowest of each output.
     """
 
     train: tuple[float, ...]
