@@ -138,7 +138,8 @@ def _hours_table(records: Sequence[Record], methods: Sequence[str]) -> str:
     text = (
         f"What `thrifty benchmark` takes without options ({len(DEFAULT_PROBLEMS)} problems, {SEEDS} seeds, budgets"
         f" {_listed(BUDGETS)}), estimated from these records: the mean of a method at a budget, times the number of its"
-        f" tasks. Where a budget has no records, fit and simulator of the nearest one grow with the budget."
+        " tasks. Where a budget has no records, the simulator of the nearest one grows with the budget, and the fit"
+        " with its square root. The classifier stands for all measures of accuracy."
         f" {both[0].total:.1f} CPU hours in all, {both[1].total:.1f} with `--problems all`; two cores need half of that"
         " time. "
     )

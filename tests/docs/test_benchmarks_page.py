@@ -114,7 +114,8 @@ def test_hours_of_the_whole_set_are_the_sum_over_its_tasks(tool):
     assert found["smcabc"].judge == pytest.approx(places * 1.5 / 3600), "one place for each fit"
     assert found["sbi-snle"].fit == pytest.approx(2 * SEEDS * 10 / 3600), "a costly method at the middle budget only"
     few = hours.estimate_hours([r for r in records if r.budget == 1000.0], ["a", "b"])
-    assert few["npe"].fit == pytest.approx(found["npe"].fit), "other budgets are scaled from the nearest"
+    assert few["npe"].fit == pytest.approx(2 * SEEDS * 10 * (1 + np.sqrt(0.3) + np.sqrt(3)) / 3600), "scaled"
+    assert few["npe"].simulator == pytest.approx(2 * SEEDS * (0.3 + 1 + 3) / 3600)
     old = hours.estimate_hours(make_records(["gaussian_2"], ("npe",), seeds=1, judge=None), ["a", "b"])["npe"]
     assert np.isnan(old.judge) and old.total == pytest.approx(found["npe"].total - found["npe"].judge)
 

@@ -12,7 +12,7 @@ from thrifty.errors import ConfigError
 
 BUDGETS = (300.0, 1_000.0, 3_000.0)  # prior runs: what a user of an expensive simulator can pay for
 SEEDS = 5
-DEFAULT_PROBLEMS = (  # of `thrifty benchmark` without options: one of each kind; all of them take a working day more
+DEFAULT_PROBLEMS = (  # without options: one of each kind, within 16 CPU hours; all problems take half as long again
     *("gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"),
     *("lotka_volterra", "slcp", "two_moons", "gaussian_corner", "gaussian_10", "useless", "bernoulli_glm", "counts"),
 )
