@@ -54,7 +54,8 @@ def _describe_checks(study: Study) -> Card:
         which = "study.each[0].diagnosis, and so on, makes" if study.each else "study.diagnosis makes"
         return Card("checks", notes=[f"none was made yet: {which} them"])
     shown = made._card()
-    return Card(f"checks: {made.verdict}", header=shown.header, rows=shown.rows, notes=shown.notes)
+    answers = [(question, f"{answer}: {reason}") for question, answer, reason in shown.rows]
+    return Card(f"checks: {made.verdict}", answers, notes=shown.notes)
 
 
 def _describe_cost(study: Study) -> Card:
