@@ -131,7 +131,7 @@ def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, mea
 
 def _set_log_cost(axis: Axis) -> None:
     """Make an axis logarithmic, with plain numbers."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
     low, high = axis.get_view_interval()
     style.set_plain_ticks(axis, high / low)
 
