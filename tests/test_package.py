@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -73,3 +75,28 @@ def test_nothing_unsafe_in_the_source():
 def test_dir_lists_what_users_may_call():
     shown = {name for name in dir(th) if not name.startswith("_")}
     assert shown == set(th.__all__) - {"__version__"}, "no import of the package itself, such as Path or ast"
+
+
+def has_example(thing: object) -> bool:
+    text = inspect.getdoc(thing) or ""
+    return ">>>" in text or "Example" in text
+
+
+@pytest.mark.parametrize("name", sorted(th.__all__))
+def test_every_public_name_is_explained_with_an_example(name: str):
+    """Or with a link to one, "Example: see `th.Campaign`."; modules and the version have their own pages."""
+    thing = getattr(th, name)
+    if inspect.ismodule(thing) or isinstance(thing, str):
+        return
+    assert (inspect.getdoc(thing) or "").strip() and has_example(thing), f"th.{name} has no example"
+
+
+@pytest.mark.parametrize("name", sorted(th.plots.__all__))
+def test_every_figure_is_explained_with_an_example(name: str):
+    assert has_example(getattr(th.plots, name))
+
+
+@pytest.mark.parametrize("name", sorted(th.__all__))
+def test_a_link_to_an_example_leads_to_one(name: str):
+    for other in re.findall(r"Example: see `th\.(\w+)`", inspect.getdoc(getattr(th, name)) or ""):
+        assert ">>>" in (inspect.getdoc(getattr(th, other)) or "")

@@ -56,15 +56,17 @@ class Card:
         lines += [f"  {line}" for part in self.parts for line in str(part).splitlines()]
         return "\n".join([self.title, *lines, *(f"  {note}" for note in self._all_notes())])
 
-    def to_html(self) -> str:
-        """Write a paragraph, tables and paragraphs; everything is escaped."""
+    def to_html(self, *, is_part: bool = False) -> str:
+        """Write a paragraph, tables and paragraphs; everything is escaped; the title of a part is bold."""
         facts = [(label, _shorten(text, MAX_HTML_CELL_CHARACTERS)) for label, text in self.facts]
         shown = self._shown(MAX_HTML_CELL_CHARACTERS)
         pieces = [
-            _write_paragraph(self.title),
+            f'<div style="font-weight:bold">{_write_paragraph(self.title)}</div>'
+            if is_part
+            else _write_paragraph(self.title),
             write_table((), facts) if facts else "",
             write_table(self.header, shown, bold=self.bold) if self.rows else "",
-            *(part.to_html() for part in self.parts),
+            *(part.to_html(is_part=True) for part in self.parts),
             *(_write_paragraph(note) for note in self._all_notes()),
         ]
         return f"<div>{''.join(pieces)}</div>"

@@ -152,7 +152,13 @@ class StorageError(CampaignError):
 
 
 class ThriftyWarning(UserWarning):
-    """The run goes on, but the reader should know."""
+    """The run goes on, but the reader should know.
+
+    Example:
+        >>> import warnings
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", th.ThriftyWarning)  # as an error
+    """
 
 
 _seen: ContextVar[set[str] | None] = ContextVar("seen", default=None)

@@ -95,6 +95,8 @@ class Tradeoff(Displayed):
         cost_range: 99.9 % over 0.1 % quantile of cost under the prior.
         unit: Unit of cost.
         finish_share: Prior mass that finishes, by the model of P(finish | theta); 1 where failures are not avoided.
+
+    Example: see `th.tradeoff`.
     """
 
     rows: tuple[Row, ...]

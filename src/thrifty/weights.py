@@ -240,6 +240,10 @@ def pareto_k(log_weights: npt.ArrayLike) -> float:
     A generalised Pareto distribution is fitted to the largest M = min(n/5, 3 sqrt n) weights
     (Vehtari et al. 2024) by the estimator of Zhang and Stephens (2009), drawn to 0.5 by a weak prior
     as is usual for small tails. Bounded weights give a negative value; equal weights give -inf.
+
+    Example:
+        >>> bool(th.pareto_k(np.log(np.linspace(1, 2, 400))) < 0.5)
+        True
     """
     values = np.sort(_as_vector(log_weights))
     n = len(values)
@@ -285,6 +289,8 @@ class Estimate(Displayed):
         ess: Effective sample size of the weights.
         se_bounds: Proposition 2: standard error of n plain prior draws, divided and multiplied by
             sqrt(g_max/g_min), with g_max/g_min the ratio of the largest to the smallest weight seen.
+
+    Example: see `th.estimate`.
     """
 
     mean: Array

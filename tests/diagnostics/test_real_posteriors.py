@@ -46,7 +46,7 @@ def test_abc(rng):
     model, runs = campaign(rng, 6000, k=0.5)
     method = th.ABC(quantile=0.05, adjust="linear")
     diagnosis = th.diagnose(method.fit(runs[:5000]), runs[:5000], [0.3, -0.4], held_out=runs[5000:], prior=model.prior)
-    assert len(diagnosis.checks) == 10
+    assert len(diagnosis.checks) == 11  # those of every method, and the accepted runs
     bare = th.diagnostics.sbc(method.fit(runs[:5000].reweighted(np.zeros(5000))), runs[5000:])
     assert bare.verdict == "do not trust" and "too low" in bare.reason
     assert diagnosis["sbc"].gaps[0] < 0.5 * bare.gaps[0]

@@ -55,6 +55,8 @@ class Plan(Displayed):
         pilots: Runs of the pilot, which are not among the n.
         kind: Kind of seconds of costs, "CPU time" for one, where the budget is in wall time; else "".
         by_budget: Whether the budget alone says how many runs there are.
+
+    Example: see `th.Campaign`.
     """
 
     penalty: str

@@ -78,6 +78,8 @@ class Quote(Displayed):
         valid_share: Share of the draws that will finish, as far as is known; 1 where failures are not avoided.
         proposal: What would be drawn from; None for the prior.
         kind: Kind of seconds of costs, "CPU time" for one, where the budget is in wall time; else "".
+
+    Example: see `th.Campaign`.
     """
 
     table: Tradeoff

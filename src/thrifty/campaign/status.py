@@ -34,6 +34,8 @@ class Status(Displayed):
         most: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
+
+    Example: see `th.Campaign`.
     """
 
     folder: str

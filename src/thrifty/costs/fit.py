@@ -58,6 +58,8 @@ class FittedCost(Displayed):
         low, high: Predictions are kept within a factor of ten of the costs seen.
         n: Timings used.
         unit: Unit of cost.
+
+    Example: see `th.fit_cost`.
     """
 
     log_fit: LogFit
@@ -339,7 +341,16 @@ def cost_from_dict(data: dict[str, Any]) -> FittedCost:
 
 
 def load_cost(path: str | os.PathLike[str]) -> FittedCost:
-    """Read a cost model written by `FittedCost.save`; nothing in the file is executed."""
+    """Read a cost model written by `FittedCost.save`; nothing in the file is executed.
+
+    Example:
+        >>> import tempfile
+        >>> theta = np.random.default_rng(0).uniform(1, 5, (80, 1))
+        >>> path = tempfile.mkdtemp() + "/cost.json"
+        >>> th.fit_cost(theta, theta[:, 0]).save(path)
+        >>> th.load_cost(path)([[2.0]]).round(2).tolist()
+        [2.0]
+    """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

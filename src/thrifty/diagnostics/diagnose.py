@@ -85,6 +85,14 @@ def diagnose(
 
     Returns:
         One answer per question, figures and reasons; `print` it, read `.verdict`, draw `.figures()`.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> theta = rng.uniform(size=(400, 1))
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.2 * rng.normal(size=(400, 1)))
+        >>> found = diagnose(th.ABC(th.Uniform(0, 1)).fit(sims), sims, [0.5], progress=False)
+        >>> found["accepted"].n, found.answers[-1].question
+        (1..., 'Are there enough runs?')
     """
     local, timed, missing_cost = False, simulations, NO_COST
     if hasattr(posterior, "posterior"):

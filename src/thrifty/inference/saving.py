@@ -44,6 +44,16 @@ def load_posterior(
 
     Raises:
         DataError: bad-file, newer-version, or code-not-saved where something must be passed.
+
+    Example:
+        >>> import tempfile
+        >>> theta = np.linspace(0, 1, 200)[:, None]
+        >>> sims = th.Simulations.from_arrays(theta=theta, x=theta)
+        >>> posterior = th.ABC(th.Uniform(0, 1), quantile=0.5).fit(sims)
+        >>> path = tempfile.mkdtemp() + "/posterior.npz"
+        >>> posterior.save(path)
+        >>> bool((th.load_posterior(path).sample(5, [0.5], seed=1) == posterior.sample(5, [0.5], seed=1)).all())
+        True
     """
     recipe, arrays = archive.read(Path(path), *_READERS)
     try:

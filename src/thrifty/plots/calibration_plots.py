@@ -58,6 +58,8 @@ def calibration(*checks: CalibrationCurve) -> Figure:
 
     Args:
         checks: Results of `sbc`, `coverage`, `tarp`, one panel each; or a diagnosis, which holds them.
+
+    Example: see `th.diagnose`. `found.figures()` draws all of its figures.
     """
     inner = [getattr(check, "checks", (check,)) for check in checks]
     checks = tuple(check for group in inner for check in group if hasattr(check, "ecdf"))
@@ -92,6 +94,8 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
     Args:
         check: Result of `th.diagnostics.predictive`, or a diagnosis in which it was made.
         most: Largest number of statistics shown.
+
+    Example: see `th.diagnose`. `found.figures()` draws all of its figures.
     """
     from matplotlib.lines import Line2D
 

@@ -32,6 +32,8 @@ def conditional_pairs(
         x_o: The observation.
         at: Where the other parameters are held (p,); by default the draw of highest density.
         seed: Seed of the draws that give the ranges.
+
+    Example: `th.plots.conditional_pairs(posterior, x_o)`.
     """
     draws = np.asarray(posterior.sample(DRAWS, x_o, seed=seed), dtype=np.float64)
     dim = draws.shape[1]
@@ -94,6 +96,8 @@ def sensitivity(found: Any) -> Figure:
 
     Left: how strongly the log posterior changes along each direction (1: as the prior alone would). Right: what each
     direction is made of.
+
+    Example: `th.plots.sensitivity(posterior.sensitivity(x_o))`.
     """
     values, rows = np.asarray(found.values), np.asarray(found.directions)
     dim = len(values)

@@ -71,6 +71,11 @@ def cost_surface(
         seconds: Their measured costs (m,), shown in the same colours.
         names: Of the parameters.
         unit: Of cost; by default the model's own.
+
+    Example:
+        >>> figure = th.plots.cost_surface(lambda theta: 1 + theta[:, 0], th.Uniform(0, 1, names=["a"]))
+        >>> len(figure.axes)
+        1
     """
     known = as_prior(prior)
     names = style.parameter_names(names or known.names, known.dim)
@@ -126,7 +131,7 @@ def _draw_curve(cost: Cost, ends: tuple[float, float], points: Array | None, mea
 
 def _set_log_cost(axis: Axis) -> None:
     """Make an axis logarithmic, with plain numbers."""
-    axis.axes.set(**{f"{axis.axis_name}scale": "log"})
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
     low, high = axis.get_view_interval()
     style.set_plain_ticks(axis, high / low)
 
@@ -184,6 +189,8 @@ def cost_residuals(check: CostComparison) -> Figure:
 
     Args:
         check: Result of `th.diagnostics.cost_check`, or a diagnosis in which it was made.
+
+    Example: see `th.diagnose`. `found.figures()` draws all of its figures.
     """
     check = pick_check(check, "cost_model", "predicted", "cost_check")
     dim = min(check.theta.shape[1], 4)
@@ -228,6 +235,11 @@ def waterfall(steps: Mapping[str, float], *, unit: str = "s", title: str = "Wher
             the start, the total is drawn as the last bar.
         unit: Of cost.
         title: Above the figure.
+
+    Example:
+        >>> figure = th.plots.waterfall({"plain": 900, "saved by √c": -380, "pilot": 40})
+        >>> len(figure.axes)
+        1
     """
     if not steps:
         raise DataError("a waterfall needs at least one step", code="bad-setting")
@@ -271,6 +283,8 @@ def failures(failure_map: FinishProbability, *names: str) -> Figure:
         failure_map: `campaign.failure_map()`.
         names: One or two parameters; by default those along which P(finish) changes most. Others are at their
             median.
+
+    Example: `th.plots.failures(campaign.failure_map())`.
     """
     names = names or tuple(failure_map.names[i] for i in failure_map.movers())
     axes, p = failure_map.grid(*names, points=100)

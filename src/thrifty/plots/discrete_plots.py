@@ -130,7 +130,7 @@ def draw_cells(
             near, far = along[begin, 0], along[end - 1, 1]
             box = np.array([[low, near], [high, near], [high, far], [low, far]])
             boxes.append(box if first else box[:, ::-1])
-    edge = {"lw": 0.0} if fill == 1 else {"lw": 1.3, "edgecolors": colour}
+    edge: dict[str, Any] = {"lw": 0.0} if fill == 1 else {"lw": 1.3, "edgecolors": colour}
     ax.add_collection(PolyCollection(boxes, facecolors=[to_rgba(colour, fill)], **edge))
 
 

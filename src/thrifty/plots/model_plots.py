@@ -22,6 +22,8 @@ def model_probabilities(probabilities: Mapping[str, float], *, se: npt.ArrayLike
     Args:
         probabilities: Name of the model to its probability, such as `dict(zip(c.names, c.probability))`.
         se: Standard errors (k,), in the same order.
+
+    Example: `th.compare({...}, x_o).plot()`.
     """
     values = np.array(list(probabilities.values()), dtype=np.float64)
     errors = np.zeros(len(values)) if se is None else np.asarray(se, dtype=np.float64)

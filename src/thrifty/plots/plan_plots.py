@@ -64,6 +64,11 @@ def tradeoff(table: TradeoffTable) -> Figure:
 
     Args:
         table: Result of `th.tradeoff`, or a quote or plan, which hold one.
+
+    Example:
+        >>> figure = th.plots.tradeoff(th.tradeoff(th.Uniform(1, 10), lambda theta: theta[:, 0]))
+        >>> len(figure.axes)
+        2
     """
     table = getattr(table, "table", table)
     if not hasattr(table, "ceiling"):
@@ -147,7 +152,13 @@ def _draw_worth(ax: Any, table: TradeoffTable) -> None:
 
 
 def proposal(q: Proposal, *, n: int = 20_000, seed: int = 0) -> Figure:
-    """Draw the proposal against the prior, one axis per parameter; weighted draws must agree with the prior."""
+    """Draw the proposal against the prior, one axis per parameter; weighted draws must agree with the prior.
+
+    Example:
+        >>> figure = th.plots.proposal(th.CostAware(th.Uniform(1, 10), lambda theta: theta[:, 0], 0.5))
+        >>> len(figure.axes)
+        1
+    """
     rng = np.random.default_rng(seed)
     draws, plain = q.sample(n, rng), q.prior.sample(n, rng)
     proposed, restored = (
@@ -201,6 +212,11 @@ def weights(health: Any) -> Figure:
 
     Args:
         health: Result of `th.diagnostics.weight_health`, or what has weights: `Simulations`, `Draws`, log weights.
+
+    Example:
+        >>> figure = th.plots.weights(np.log(np.linspace(1, 2, 400)))
+        >>> len(figure.axes)
+        2
     """
     health = _sum_up_weights(health)
     figure, axes = style.make_figure(8.6, 3.2, columns=2)

@@ -48,6 +48,11 @@ def pairs(
         others: Label -> more draws, or what holds some; drawn as lines on the same axes.
         label: Of the first.
         seed: Of draws from posteriors.
+
+    Example:
+        >>> figure = th.plots.pairs(np.random.default_rng(0).normal(size=(100, 2)), names=["a", "b"])
+        >>> len(figure.axes)
+        3
     """
     sets = read_sets({label: draws}, others or {}, x_o, log_weights, seed)
     first = next(iter(sets.values()))
@@ -85,6 +90,11 @@ def marginals(
         truth: Parameters (p,) to mark.
         names: Of the parameters.
         seed: Of draws from posteriors.
+
+    Example:
+        >>> figure = th.plots.marginals({"NPE": np.random.default_rng(0).normal(size=(100, 2))}, names=["a", "b"])
+        >>> len(figure.axes)
+        2
     """
     sets = read_sets(methods, {}, x_o, log_weights or {}, seed)
     panel = Panel.of(sets, None if prior is None or prior is False else as_prior(prior), truth, names)

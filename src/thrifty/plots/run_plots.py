@@ -57,6 +57,12 @@ def simulations(runs: Runs, *, x_o: npt.ArrayLike | None = None, most: int = 4) 
         runs: A `th.Simulations`.
         x_o: The observation, drawn as lines.
         most: Largest number of parameters, and of statistics, that are shown.
+
+    Example:
+        >>> theta = np.linspace(0, 1, 50)[:, None]
+        >>> figure = th.plots.simulations(th.Simulations.from_arrays(theta=theta, x=theta))
+        >>> len(figure.axes)
+        2
     """
     if not all(hasattr(runs, label) for label in ("theta", "x", "log_weights", "ok")):
         raise DataError(

@@ -66,6 +66,9 @@ def check_prior(prior: Prior, *, n: int = 20_000, seed: int = 0) -> None:
 
     Raises:
         PriorError: bad-prior, wrong shape, sampler and density disagree, or a parameter never varies.
+
+    Example:
+        >>> th.check_prior(th.Normal([0, 1], [1, 1], names=["a", "b"]))
     """
     rng = np.random.default_rng(seed)
     theta = check_draws(prior, prior.sample(n, rng))

@@ -42,7 +42,7 @@ def summarise(study: Study, rows: Sequence[Row], shares: Mapping[str, str], rest
     return Summary(rows, study.title, parts)
 
 
-def list_quantiles(rows: Sequence[Row], shares: Mapping[str, str]) -> tuple[Sequence[str], list[Sequence[str]]]:
+def list_quantiles(rows: Sequence[Row], shares: Mapping[str, str]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return header and body of the table of parameters; categories, whose probabilities are given, are left out."""
     body = [(name, *(f"{value:.4g}" for value in values)) for name, *values in rows if name not in shares]
     return ("parameter", "median", "5%", "95%"), body
@@ -54,7 +54,8 @@ def _describe_checks(study: Study) -> Card:
         which = "study.each[0].diagnosis, and so on, makes" if study.each else "study.diagnosis makes"
         return Card("checks", notes=[f"none was made yet: {which} them"])
     shown = made._card()
-    return Card(f"checks: {made.verdict}", header=shown.header, rows=shown.rows, notes=shown.notes)
+    answers = [(question, f"{answer}: {reason}") for question, answer, reason in shown.rows]
+    return Card(f"checks: {made.verdict}", answers, notes=shown.notes)
 
 
 def _describe_cost(study: Study) -> Card:
@@ -93,6 +94,7 @@ def _list_generations(study: Study) -> tuple[Sequence[str], list[Sequence[str]]]
     table = [{type(g).__name__.lower(): str(i), **g.cells()} for i, g in enumerate(study.generations)]
     size, unit = choose_unit(max(g.cost for g in study.generations), study.simulations.unit)
     for row, done in zip(table, study.generations, strict=True):
-        row["cost"] = f"{done.cost / size:.4g}"  # one unit for the column
+        cost = done.cost / size  # one unit for the column
+        row["cost"] = f"{cost:,.0f}" if cost >= 10_000 else f"{cost:.4g}"
     used = [label for label in table[0] if any(row[label] for row in table)]
     return [f"cost [{unit}]" if label == "cost" else label for label in used], [[row[i] for i in used] for row in table]

@@ -94,6 +94,10 @@ class MAF(_Recipe):
 
     Works on standardised parameters: affine maps lose by the logit of a box (measured 0.05 to 0.1 nat), so draws
     outside the prior's support are rejected and the density is divided by the share inside.
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), network=th.MAF(transforms=3))
+        NPE(Normal(theta: 0 ± 1), network=MAF(transforms=3))
     """
 
     transforms: int = 5
@@ -108,7 +112,12 @@ class MAF(_Recipe):
 
 @dataclass(frozen=True, repr=False)
 class MixtureDensity(_Recipe):
-    """Mixture of Gaussians with full covariances, all of it a function of the condition (Bishop 1994)."""
+    """Mixture of Gaussians with full covariances, all of it a function of the condition (Bishop 1994).
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), network=th.MixtureDensity(4))
+        NPE(Normal(theta: 0 ± 1), network=MixtureDensity(components=4))
+    """
 
     components: int = 8
     hidden: tuple[int, ...] = (64, 64)
@@ -194,7 +203,12 @@ class FlowMatching(_Recipe):
 
 @dataclass(frozen=True, repr=False)
 class Classifier(_Recipe):
-    """A residual network on (theta, x) whose output is log p(x|theta) up to a function of x."""
+    """A residual network on (theta, x) whose output is log p(x|theta) up to a function of x.
+
+    Example:
+        >>> th.NRE(th.Normal(0, 1), network=th.Classifier(hidden=32))
+        NRE(Normal(theta: 0 ± 1), network=Classifier(hidden=32))
+    """
 
     hidden: int = 64
     blocks: int = 2
@@ -208,7 +222,12 @@ class Classifier(_Recipe):
 
 @dataclass(frozen=True, repr=False)
 class MLPEmbedding(_Recipe):
-    """x flattened, through hidden layers, to `features` learned statistics."""
+    """x flattened, through hidden layers, to `features` learned statistics.
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), embedding=th.MLPEmbedding(features=8))
+        NPE(Normal(theta: 0 ± 1), embedding=MLPEmbedding(features=8))
+    """
 
     features: int = 16
     hidden: tuple[int, ...] = (128, 64)
@@ -220,7 +239,12 @@ class MLPEmbedding(_Recipe):
 
 @dataclass(frozen=True, repr=False)
 class SignalEmbedding(_Recipe):
-    """A series of points (t,) or channels of it (c, t): strided convolutions, pooling, `features` statistics."""
+    """A series of points (t,) or channels of it (c, t): strided convolutions, pooling, `features` statistics.
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), embedding=th.SignalEmbedding(features=8))
+        NPE(Normal(theta: 0 ± 1), embedding=SignalEmbedding(features=8))
+    """
 
     features: int = 16
     channels: tuple[int, ...] = (8, 16, 32)
@@ -240,6 +264,10 @@ class ImageEmbedding(_Recipe):
     Args:
         features: Learned statistics.
         channels: Of each convolution; each halves height and width.
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), embedding=th.ImageEmbedding(features=8))
+        NPE(Normal(theta: 0 ± 1), embedding=ImageEmbedding(features=8))
     """
 
     features: int = 16
@@ -310,6 +338,10 @@ class SetEmbedding(_Recipe):
     """Several independent observations, in any order and number: each through one network, averaged, with the count.
 
     Fit it to simulations with m > 1 realisations per theta; it is trained on 1 to m of them.
+
+    Example:
+        >>> th.NPE(th.Normal(0, 1), embedding=th.SetEmbedding(features=8))
+        NPE(Normal(theta: 0 ± 1), embedding=SetEmbedding(features=8))
     """
 
     features: int = 16

@@ -330,10 +330,10 @@ def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
     columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
     nan = float("nan")
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, epoch=0, loss=nan, best=nan)
+        task = bar.add_task("training", total=settings.patience, visible=False, epoch=0, loss=nan, best=nan)
 
         def advance(state: Any) -> None:
             losses, best = state.validation, state.validation[state.best_epoch]
-            bar.update(task, completed=state.since, epoch=len(losses), loss=losses[-1], best=best)
+            bar.update(task, completed=state.since, visible=True, epoch=len(losses), loss=losses[-1], best=best)
 
         yield advance

@@ -35,6 +35,10 @@ class Dask:
             The first worker is waited for without limit.
         security: `distributed.Security` with the certificates of an address that begins with tls://.
         dashboard: Whether workers inside this process have a dashboard on a free port of 127.0.0.1, or its address.
+
+    Example:
+        >>> th.Dask(2)  # two workers on this machine, started with the first run
+        Dask(2)
     """
 
     ahead = 0  # Dask's workers could hold more, but bundles of seconds gain nothing and could not be withdrawn

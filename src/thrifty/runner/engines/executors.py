@@ -23,6 +23,8 @@ class SubmititExecutor(Executor):
     Args:
         executor: A submitit executor; its folder must be on a file system that driver and nodes share.
         max_workers: Jobs in the queue at a time.
+
+    Example: see `th.Futures`.
     """
 
     def __init__(self, executor: Any, *, max_workers: int = 8) -> None:
@@ -119,6 +121,8 @@ class RayExecutor(Executor):
     Args:
         num_cpus: CPUs of a task.
         max_workers: Tasks in flight; by default as many as the cluster's CPUs allow now.
+
+    Example: see `th.Futures`.
     """
 
     def __init__(self, *, num_cpus: float = 1.0, max_workers: int | None = None) -> None:
