@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import sqlite3
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from thrifty.cli import output
 from thrifty.store.lock import FolderLock
 from thrifty.store.rows import with_checksum
 
@@ -490,3 +492,32 @@ def test_a_bug_is_short_and_leaves_its_details_in_a_file(project: Project, monke
     assert "Traceback" not in typed.err
     (details,) = project.home.glob("thrifty-bug-*.txt")
     assert "Traceback" in details.read_text()
+
+
+SAYS_WHAT_IS_POSSIBLE = re.compile(r"not both|expected|must be|line \d|gave ")
+
+
+def list_raised(path: Path) -> list[tuple[str, str, bool]]:
+    """Code, text and whether there is a fix, of every error of a module; no text where it is made elsewhere."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        named = {keyword.arg: keyword.value for keyword in node.keywords} if isinstance(node, ast.Call) else {}
+        if "code" in named and ast.unparse(node.func).endswith("Error"):
+            text = ast.unparse(node.args[0]) if not isinstance(node.args[0], ast.Name) else ""
+            found.append((ast.unparse(named["code"]).strip("'"), text, "fix" in named))
+    return found
+
+
+def test_every_error_of_the_command_line_says_how_it_is_repaired():
+    """With a fix of its own, that of its code, or the possible values in its message."""
+    raised = [one for path in Path(output.__file__).parent.rglob("*.py") for one in list_raised(path)]
+    assert len(raised) > 40
+    left = [text for code, text, fixed in raised if not fixed and code not in output._FIXES]
+    assert not [text for text in left if text and not SAYS_WHAT_IS_POSSIBLE.search(text)]
+
+
+def test_paths_that_lead_elsewhere_are_explained(done: Project):
+    assert "fix: give its folder: runs/one" in done.type("status", "runs/one/store.sqlite").err
+    assert "fix: check the path: --observed FILE" in done.type("infer", "--observed", "nope.csv").err
+    typed = done.type("plan", "--workers", "many").err
+    assert "expected a valid integer" in typed and "parse" not in typed

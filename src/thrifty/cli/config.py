@@ -101,7 +101,9 @@ def read_config(path: Path) -> Settings:
 def _read_text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
-            raise ConfigError(f"{path} is larger than 1 MB: not a configuration", code="bad-config-file")
+            raise ConfigError(
+                f"{path} is larger than 1 MB: not a configuration", code="bad-config-file", fix="--config FILE"
+            )
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
@@ -112,7 +114,8 @@ def _read_text(path: Path) -> str:
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
-        raise ConfigError(f"cannot read {path}: {reason}", code="bad-config-file") from None
+        fix = "save it as UTF-8 text that you may read"
+        raise ConfigError(f"cannot read {path}: {reason}", code="bad-config-file", fix=fix) from None
 
 
 def _not_toml_error(path: Path, text: str, error: tomllib.TOMLDecodeError) -> ConfigError:

@@ -207,7 +207,10 @@ def _find_owners(context: Any, option: str) -> list[str]:
 
 def _add_suggestion(what: str) -> str:
     """Add what was probably meant to a message of the option parser."""
-    what = what.replace("Value error, ", "").replace("Input should be a valid", "expected a valid")
+    what = what.replace("Value error, ", "").replace("Input should be", "expected")
+    what = what.removesuffix(", unable to parse string as an integer").removesuffix(
+        ", unable to parse string as a number"
+    )
     choice = re.search(r"'([^']*)' is not one of (.+)$", what)
     if choice:
         return what + "." + did_you_mean(choice[1], re.findall(r"'([^']*)'", choice[2])).rstrip(".")

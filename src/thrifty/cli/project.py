@@ -47,7 +47,11 @@ def find_folder(folder: Path | None, config: Path | None = None) -> Path:
     chosen = folder if folder is not None else _read_folder(config)
     FOLDER.set(relative_path(chosen))
     if chosen.is_file():
-        raise ConfigError(f"{chosen} is a file, a run folder was expected", code="no-campaign")
+        raise ConfigError(
+            f"{chosen} is a file, a run folder was expected",
+            code="no-campaign",
+            fix=f"give its folder: {relative_path(chosen.parent)}",
+        )
     if not (chosen / STORE).exists() and not (chosen / COPY).is_file():
         near = [p.name for p in chosen.parent.glob("*/") if (p / STORE).is_file()] if chosen.parent.is_dir() else []
         meant = did_you_mean(relative_path(chosen), [relative_path(chosen.parent / name) for name in near])
@@ -267,10 +271,18 @@ def read_observed(path: Path) -> Any:
 
     try:
         if path.stat().st_size > MAX_OBSERVED_BYTES:
-            raise DataError(f"{path} is larger than 256 MB: not one observation", code="bad-observation")
+            raise DataError(
+                f"{path} is larger than 256 MB: not one observation",
+                code="bad-observation",
+                fix="a file with one row, the numbers of one run",
+            )
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read the observed data {path}: {error.strerror}", code="bad-observation") from None
+        raise DataError(
+            f"cannot read the observed data {path}: {error.strerror}",
+            code="bad-observation",
+            fix="check the path: --observed FILE, or observed under [infer] in thrifty.toml",
+        ) from None
     try:
         if path.suffix == ".json":
             found = json.loads(data)

@@ -96,7 +96,7 @@ class Result:
 def check_name(name: str) -> None:
     """Refuse a name that is not a plain folder name."""
     if not _NAME.fullmatch(name):
-        raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="bad-name")
+        raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="bad-name", fix="npe-2")
 
 
 def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:

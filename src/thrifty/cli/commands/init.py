@@ -143,7 +143,8 @@ def command_files(command: str, folder: Path = Path()) -> dict[str, str]:
     try:
         parts = shlex.split(command)
     except ValueError as error:
-        raise ConfigError(f"--command {command!r}: {error}", code="bad-command") from None
+        fix = "close every quotation mark inside the command"
+        raise ConfigError(f"--command {command!r}: {error}", code="bad-command", fix=fix) from None
     names = _find_parameters(command, parts)
     quoted = ", ".join(
         json.dumps(part, ensure_ascii=False) for part in _relocate(parts, folder)

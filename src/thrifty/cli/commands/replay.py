@@ -92,7 +92,9 @@ def _read_recorded(place: Path, index: int, *, dim: int) -> tuple[Any, Any]:
         runs = store.query(f"SELECT {', '.join(RUNS)}, sum FROM runs WHERE idx = ?", index)
         planned = sum(block.n for block in store.blocks())
     if not rows:
-        raise ConfigError(f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="bad-command-line")
+        raise ConfigError(
+            f"no run {index}: {planned:,} are planned, 0 to {planned - 1}", code="bad-command-line", fix="one of them"
+        )
     theta = read_theta(rows[0], dim)
     if theta is None:
         raise DamagedStoreError(f"the parameters of run {index} fail their checksum", code="damaged-folder")
