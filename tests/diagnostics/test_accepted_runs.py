@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import thrifty as th
-from thrifty.diagnostics.accepted_runs import AcceptedRuns, count_accepted
+from thrifty.diagnostics.weight_health import AcceptedRuns, count_accepted
 
 PRIOR = th.Normal([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
 X_O = [0.3, -0.2]

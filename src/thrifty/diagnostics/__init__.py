@@ -13,7 +13,6 @@
 `verdict` and `reason`.
 """
 
-from thrifty.diagnostics.accepted_runs import AcceptedRuns
 from thrifty.diagnostics.calibration import Calibration
 from thrifty.diagnostics.cost_check import CostCheck, cost_check
 from thrifty.diagnostics.coverage import coverage
@@ -28,7 +27,7 @@ from thrifty.diagnostics.replicates import Replicates, Unanswered, replicate
 from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, Trust
-from thrifty.diagnostics.weight_health import WeightHealth, weight_health
+from thrifty.diagnostics.weight_health import AcceptedRuns, WeightHealth, weight_health
 
 __all__ = [
     "AcceptedRuns",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.diagnostics.accepted_runs import count_accepted
 from thrifty.diagnostics.arguments import check_count, check_posterior, check_simulations, evaluate_log_density
 from thrifty.diagnostics.cost_check import MIN_TIMED_RUNS, cost_check
 from thrifty.diagnostics.coverage import coverage
@@ -24,7 +23,7 @@ from thrifty.diagnostics.replicates import Replicates, Unanswered, replicate
 from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
 from thrifty.diagnostics.verdict import Check, NotMeasured
-from thrifty.diagnostics.weight_health import weight_health
+from thrifty.diagnostics.weight_health import count_accepted, weight_health
 from thrifty.durations import Duration, read_seconds
 from thrifty.errors import DataError, InferenceError, ThriftyWarning, warn_once
 from thrifty.inference.checks import find_varying, read_observation

@@ -1,13 +1,15 @@
-"""Measure how many equally weighted runs a weighted table is worth, and whether a few runs dominate it."""
+"""Measure how many equally weighted runs a table is worth, and on how many accepted ones an ABC posterior rests."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from thrifty.diagnostics.verdict import DisplayedCheck, Trust
+from thrifty.inference.weighted_posterior import describe_rest, find_accepted
 from thrifty.tables.simulations import Simulations, require_valid
 from thrifty.types import Array, freeze
 from thrifty.weights import ess, normalise, pareto_k
@@ -103,3 +105,42 @@ def weight_health(simulations: Simulations | npt.ArrayLike) -> WeightHealth:
         weights=freeze(weights),
         max_share=min(bound, 1.0),
     )
+
+
+@dataclass(frozen=True, repr=False)
+class AcceptedRuns(DisplayedCheck):
+    """The accepted runs behind an ABC posterior.
+
+    Attributes:
+        n: How many there are.
+        ess: As how many equally weighted ones they count.
+        name: The check.
+
+    Example:
+        >>> print(AcceptedRuns(60, 51.2))
+        accepted
+          verdict  with care
+          because  rests on 60 accepted runs (51 effective), which is few: make more runs
+    """
+
+    n: int
+    ess: float
+    name: str = "accepted"
+
+    @property
+    def verdict(self) -> Trust:
+        """The verdict by the effective number, with the limits of a weighted table."""
+        size = round(self.ess)  # as it is shown
+        return "trust" if size >= CARE_ESS else "with care" if size >= MIN_ESS else "do not trust"
+
+    @property
+    def reason(self) -> str:
+        """One sentence with the numbers."""
+        few = "" if self.verdict == "trust" else ", which is few: make more runs"
+        return describe_rest(self.n, self.ess) + few
+
+
+def count_accepted(posterior: Any, x_o: Any) -> AcceptedRuns | None:
+    """Count the accepted runs of an ABC posterior at x_o; None for other methods, or where none is accepted."""
+    found = find_accepted(posterior, x_o)
+    return None if found is None else AcceptedRuns(*found)

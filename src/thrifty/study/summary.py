@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from thrifty.display import Card, Displayed, align_columns, count_things
 from thrifty.durations import choose_unit
 from thrifty.tables.run_summary import summarise_runs
 
-if TYPE_CHECKING:
-    from thrifty.study.study import Study
-
+Study = Any  # a `th.Study`, whose module imports this one
 Row = tuple[str, float, float, float]  # name, median, 5 % and 95 % quantile
 _STOPPED = {  # what ended a sequential method, in words
     "settled": "the posterior has settled; the rest is not spent",
