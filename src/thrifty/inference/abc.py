@@ -26,7 +26,7 @@ from thrifty.inference.answers.acceptance import convert_to_density, measure_acc
 from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import Reach, read_observation, select_valid
+from thrifty.inference.checks import Reach, check_weights_prior, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.tolerance import Tolerance, check_table_size, choose_accepted
 from thrifty.inference.transforms import BoxTransform
@@ -110,9 +110,11 @@ class ABC(DisplayedSettings):
         """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect.
 
         Raises:
+            DataError: wrong-prior, the weights belong to another prior.
             InferenceError: too-few-runs, the table is too small for any posterior by the default tolerance.
         """
         valid = select_valid(simulations, self.prior)
+        check_weights_prior(simulations, self.prior, "ABC")
         if self.tolerance.is_default:
             check_table_size(valid)
         distance = as_distance(self.distance)

@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError, warn
+from thrifty.errors import ConfigError, DataError, ThriftyError, warn
 from thrifty.named import order_observation, split_names
+from thrifty.priors import as_prior, has_same_density
 from thrifty.priors.families import as_parameter_names
+from thrifty.tables.reweight import describe_ends
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess, normalise, resample_indices
@@ -68,6 +70,33 @@ def check_parameters(simulations: Simulations, prior: Prior) -> None:
             code="wrong-prior",
             fix="use the prior that the simulations were planned with",
         )
+
+
+def check_weights_prior(simulations: Simulations, prior: Prior | None, method: str) -> None:
+    """Refuse a prior other than that of the weights, for a method that knows the prior through the weights alone.
+
+    A table without a known proposal cannot be checked.
+
+    Raises:
+        DataError: wrong-prior.
+    """
+    own = getattr(simulations.proposal, "prior", None)
+    if prior is None or own is None or own is prior:
+        return
+    check_parameters(simulations, prior)
+    try:
+        if has_same_density(own := as_prior(own), prior):
+            return
+    except ThriftyError:  # a prior of one's own, read from a file without its density
+        return
+    reaches = bool((prior.bounds[0] < own.bounds[0]).any() or (prior.bounds[1] > own.bounds[1]).any())
+    cut = f"prior = th.truncate(prior, {describe_ends(own)}), then " if reaches else ""
+    raise DataError(
+        f"the weights of these simulations belong to the prior {own!r}, th.{method} has {prior!r}"[:600],
+        code="wrong-prior",
+        why=f"th.{method} knows the prior through the weights: the posterior would be that under the first one",
+        fix=f"{cut}th.{method}(prior).fit(th.reweight(simulations, prior))",
+    )
 
 
 def select_valid(simulations: Simulations, prior: Prior | None) -> Simulations:
