@@ -21,7 +21,14 @@ import numpy.typing as npt
 from thrifty.display import Card, DisplayedSettings, count_things
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
-from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
+from thrifty.inference.adjustment import (
+    ADJUSTMENTS,
+    Adjust,
+    adjust_parameters,
+    epanechnikov,
+    has_enough_runs,
+    limit_extrapolation,
+)
 from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
 from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LogEvidence
@@ -268,9 +275,10 @@ class ABCPosterior(PlottedPosterior, Divisible):
             kept_weights = kept_weights + epanechnikov(distance[keep], epsilon)
             inside = np.isfinite(kept_weights)
             keep, kept_weights, run = keep[inside], kept_weights[inside], run[inside]
-        theta = self.theta[run]
+        theta, limited = self.theta[run], False
         if adjust != "none":
-            theta = adjust_parameters(theta, self.x[keep] - observation, kept_weights, self.box, widen=widen)
+            offset, limited = limit_extrapolation(self.x[keep] - observation, kept_weights)
+            theta = adjust_parameters(theta, offset, kept_weights, self.box, widen=widen)
         elif self.m > 1:  # hits of one parameter are one draw with their summed weight
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
@@ -287,7 +295,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             self.box.levels,
             self.prior,
         )
-        self._warn_if_poor(result)
+        self._warn_if_poor(result, limited=limited)
         return result
 
     def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int = 0) -> Array:
@@ -321,10 +329,11 @@ class ABCPosterior(PlottedPosterior, Divisible):
             )
         return values
 
-    def _warn_if_poor(self, result: WeightedPosterior) -> None:
+    def _warn_if_poor(self, result: WeightedPosterior, *, limited: bool) -> None:
         beyond = not self.distance.datasets and ((result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))).any()
         if beyond and (message := self._reach.describe_far(result.x_o)):
-            warn(message, stacklevel=4)
+            more = ". Regression adjusts no further than the accepted runs reach" if limited else ""
+            warn(message + more, stacklevel=4)
         if result.ess < MIN_ACCEPTED_ESS:
             warn(
                 f"[few-effective-runs] only {result.ess:.0f} effective runs were accepted at"
