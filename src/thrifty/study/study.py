@@ -124,6 +124,10 @@ class Study(Displayed):
 
         A saved study keeps them in its folder.
         """
+        return self.diagnose()
+
+    def diagnose(self, *, time_limit: Duration | None = "60 s") -> Diagnosis:
+        """Make all checks at x_o, within a time limit or without one (None), and keep them as `diagnosis`."""
         from thrifty.diagnostics import diagnose
         from thrifty.report.results import add_diagnosis
 
@@ -135,7 +139,8 @@ class Study(Displayed):
             )
 
         with warn_once(self._warned):
-            found = diagnose(self, seed=self.seed)
+            found = diagnose(self, time_limit=time_limit, seed=self.seed)
+        self.__dict__["diagnosis"] = found  # where the cached property looks
         for folder, result in self._saved:
             add_diagnosis(folder, result, found.to_dict())
         return found
@@ -143,12 +148,7 @@ class Study(Displayed):
     @property
     def cost_model(self) -> FittedCost | None:
         """The cost model of the campaign's plan; None without one, or where costs are paid at a price."""
-        from thrifty.costs import cost_from_dict
-
-        if self.campaign is None or self.campaign.price is not None:  # a cost model is not in units of a price
-            return None
-        recipe = self.campaign.session.settings().cost_model
-        return None if recipe is None else cost_from_dict(recipe)
+        return None if self.campaign is None else self.campaign.cost_model
 
     @cached_property
     def after_pilot(self) -> Simulations:
