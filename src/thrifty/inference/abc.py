@@ -33,6 +33,7 @@ from thrifty.inference.answers.acceptance import convert_to_density, measure_acc
 from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import Reach, check_weights_prior, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.tolerance import Tolerance, check_table_size, choose_accepted
@@ -51,7 +52,7 @@ MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 
 
 
 @dataclass(frozen=True, repr=False)
-class ABC(DisplayedSettings):
+class ABC(BeforeFit, DisplayedSettings):
     """Settings of rejection ABC; `fit` binds them to a table of simulations.
 
     Args:

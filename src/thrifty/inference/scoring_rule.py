@@ -28,6 +28,7 @@ import numpy.typing as npt
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, InferenceError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import check_weights_prior
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.sample_distances import measure_scale, squares
@@ -166,7 +167,7 @@ def _across_without_self(score: SampleScore, x: Array, y: Array, owner: Rows, ro
 
 
 @dataclass(frozen=True, repr=False)
-class ScoringRule(DisplayedSettings):
+class ScoringRule(BeforeFit, DisplayedSettings):
     """Settings of a scoring-rule posterior.
 
     Args:

@@ -24,6 +24,7 @@ import numpy as np
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import check_weights_prior
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.transforms import least_spreads
@@ -227,7 +228,7 @@ class SemiParametric(_Synthetic):
 
 
 @dataclass(frozen=True, repr=False)
-class SyntheticLikelihood(DisplayedSettings):
+class SyntheticLikelihood(BeforeFit, DisplayedSettings):
     """Settings of synthetic-likelihood inference.
 
     Args:

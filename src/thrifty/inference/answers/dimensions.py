@@ -19,6 +19,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
+from thrifty.inference.answers.call_checks import check_sample_call, describe_method, describe_missing
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.answers.pilot import LogDensity, Pilot, integrate_density, sample_density
@@ -89,6 +90,14 @@ class Divisible:
         check_draws(n, seed)
         return measure_sensitivity(self, x_o, n, seed)
 
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "sample" in cls.__dict__:
+            cls.sample = check_sample_call(cls.__dict__["sample"])  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(describe_missing(self, name))
+
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Refuse: this posterior has no density of x. Methods that have one answer (`th.NLE`, `th.ABC`, ...).
 
@@ -96,7 +105,7 @@ class Divisible:
             ConfigError: bad-setting.
         """
         raise ConfigError(
-            f"{type(self).__name__} has no evidence",
+            f"{describe_method(self)} has no evidence",
             code="bad-setting",
             why="it knows the posterior, but not how likely the data are",
             fix="th.Corrected(posterior, th.NLE(prior).fit(simulations)), or th.NLE, th.ABC in its place",

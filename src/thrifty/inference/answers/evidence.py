@@ -30,7 +30,7 @@ LEARNING, BIAS = "the error of the learned likelihood", "the bias of the learned
 MAX_TAIL_SHAPE = 0.7  # Pareto k of the terms; beyond, their spread says nothing about their error
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogEvidence:
     """Log of p(x_o), natural logarithm.
 
@@ -44,7 +44,7 @@ class LogEvidence:
         se_without: What the standard error leaves out; empty where nothing is.
 
     Example:
-        >>> print(LogEvidence(-3.2184, 0.011, 8_000.0))
+        >>> LogEvidence(-3.2184, 0.011, 8_000.0)
         -3.218 ± 0.011
     """
 
@@ -58,7 +58,7 @@ class LogEvidence:
     def __float__(self) -> float:
         return self.value
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.value:.3f} ± {self.se:.2g}" + (f" (without {self.missing})" if self.missing else "")
 
 

@@ -20,6 +20,7 @@ import numpy as np
 
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, WeightError, warn
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import check_fit, check_weights_prior
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
@@ -55,7 +56,7 @@ ATOMS_PER_PAIR = 10  # parameters to choose from in the atomic loss: sbi's defau
 
 
 @dataclass(frozen=True, repr=False)
-class NPE(DisplayedSettings):
+class NPE(BeforeFit, DisplayedSettings):
     """Neural posterior estimation.
 
     Args:
