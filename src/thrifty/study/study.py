@@ -29,11 +29,14 @@ from thrifty.errors import ConfigError, warn_once
 from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method, set_progress
+from thrifty.tables.pandas_io import draws_to_arviz, draws_to_pandas
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
 from thrifty.weights import ess, quantile, sum_by_label
 
 if TYPE_CHECKING:
+    import arviz
+    import pandas
     from matplotlib.figure import Figure
 
     from thrifty.campaign.campaign import Campaign
@@ -178,6 +181,23 @@ class Study(Displayed):
 
         label = self.method or "posterior"
         return pairs(self, self.x_o, prior=prior, truth=truth, names=self.names, others=others, label=label)
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """Make the draws (`posterior`) and the observation (`observed_data`) for ArviZ; of one observation."""
+        return draws_to_arviz(self._draws_of_one(), self.names, self.x_o, self.simulations.x_names)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Make a DataFrame of the draws, one column per parameter; of one observation."""
+        return draws_to_pandas(self._draws_of_one(), self.names)
+
+    def _draws_of_one(self) -> Array:
+        if self.each:
+            raise ConfigError(
+                f"this study has {len(self.each)} observations, and one is exported at a time",
+                code="bad-observation",
+                fix="study.each[0].to_arviz(), and so on",
+            )
+        return self.samples
 
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
         """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's.
