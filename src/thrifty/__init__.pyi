@@ -75,6 +75,7 @@ from thrifty.priors import (
     Uniform as Uniform,
     as_prior as as_prior,
     check_prior as check_prior,
+    truncate as truncate,
 )
 from thrifty.proposals import CostAware as CostAware, Mixture as Mixture, Pool as Pool
 from thrifty.proposals.draws import Draws as Draws

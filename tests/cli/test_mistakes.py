@@ -411,7 +411,7 @@ def test_a_newer_store(done: Project):
 OBSERVED = {
     "missing": (None, "cannot read the observed data other.csv: No such file"),
     "too short": ("1.0", "observed data has 1 values, simulations have 2"),
-    "NaN": ("1.0, nan", "observed data has NaN at position 1"),
+    "NaN": ("1.0, nan", "observed data has NaN in statistic 2 of 2"),
     "words": ("1.0, blue", "other.csv line 1 column 2 'blue' is not a number"),
     "empty": ("", "other.csv holds no numbers"),
 }

@@ -231,7 +231,7 @@ class SbiStyle:
             "500 of 1000 posterior draws are NaN",
         ),
         (lambda w, r: diagnostics.local_c2st(w.Exact(), w.pool(50, r), [0.0]), "observed data has 1 values"),
-        (lambda w, r: diagnostics.local_c2st(w.Exact(), w.pool(50, r), [0.0, np.nan]), "NaN at position 1"),
+        (lambda w, r: diagnostics.local_c2st(w.Exact(), w.pool(50, r), [0.0, np.nan]), "NaN in statistic 2 of 2"),
         (lambda w, r: diagnostics.local_ess(w.Exact(), w.pool(50, r), [0.0]), "observed data has 1 values"),
         (lambda w, r: diagnostics.local_ess(w.Exact(), w.pool(50, r), "x"), "not an array of numbers"),
         (lambda w, r: diagnostics.local_ess(HalfNan(draws=False), w.pool(50, r), [0.0, 0.0]), "log_prob are NaN"),

@@ -80,8 +80,8 @@ def test_takes_a_study_and_notes_what_it_cannot_check(world, rng):
     assert diagnosis.verdict != "trust" and diagnosis["calibration"].verdict == "with care"
     assert any("no log_prob" in note for note in diagnosis.notes)
     assert any("may have trained" in note for note in diagnosis.notes)
-    assert "held-out" not in str(diagnosis) and "th.diagnose(study, held_out=...)" in str(diagnosis)
-    assert any(note.endswith("the study has none; th.diagnose(study, cost=...)") for note in diagnosis.notes)
+    assert "held-out" not in str(diagnosis) and "held_out=th.simulate(" in str(diagnosis)
+    assert any(note.endswith("the study has none; pass cost=th.fit_cost(simulations)") for note in diagnosis.notes)
 
 
 def test_uses_the_runs_that_the_posterior_held_out(world, rng):

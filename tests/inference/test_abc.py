@@ -159,7 +159,7 @@ def test_observation_outside_all_simulations_warns(rng):
         (lambda s: th.ABC(adjust="local", distance=th.distances.Energy()), ConfigError, "compares raw data sets"),
         (lambda s: th.ABC(th.Uniform([0, 0], [1, 1])).fit(s), DataError, "1 parameters, the prior has 2"),
         (lambda s: th.ABC().fit(s).accepted([0.0, 1.0]), DataError, r"2 observations of shape \(1,\), expected one"),
-        (lambda s: th.ABC().fit(s).accepted([np.nan]), DataError, "observed data has NaN at position 0"),
+        (lambda s: th.ABC().fit(s).accepted([np.nan]), DataError, "observed data has NaN in statistic 1 of 1"),
         (lambda s: th.ABC(n_accept=2, adjust="linear").fit(s).accepted([0.0]), InferenceError, "effective accepted"),
         (lambda s: th.ABC(n_accept=50).fit(s).accepted([0.0]).sample(10, [1.0], seed=0), DataError, "belong to x_o"),
     ],

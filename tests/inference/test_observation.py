@@ -24,8 +24,8 @@ from thrifty.inference.checks import (
     ("x_o", "event", "says"),
     [
         (np.zeros(9), (10,), "has 9 values, simulations have 10"),
-        ([0, 1, np.nan, 3], (4,), "has NaN at position 2"),
-        ([0, 1, np.inf, np.nan], (4,), "an infinite value at position 2 and 1 more"),
+        ([0, 1, np.nan, 3], (4,), "has NaN in statistic 3 of 4"),
+        ([0, 1, np.inf, np.nan], (4,), "an infinite value in statistic 3 of 4 and 1 more"),
         ("text", (4,), "not an array of numbers"),
         ([], (4,), "has 0 values, simulations have 4"),
         (np.zeros((3, 5)), (4,), r"has shape \(3, 5\), simulations have 4"),

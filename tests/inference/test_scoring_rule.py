@@ -91,7 +91,7 @@ def test_calibration_is_the_same_in_every_call_and_does_not_depend_on_units(rng)
         (lambda p, s: th.ScoringRule(p, weight=0.0), ConfigError, "weight must be a positive number"),
         (lambda p, s: th.ScoringRule(p, how="x"), ConfigError, "how must be one of"),  # type: ignore[arg-type]
         (lambda p, s: th.ScoringRule(p).fit(th.Simulations(theta=s.theta, x=s.x[:, 0])), DataError, "one run per"),
-        (lambda p, s: th.ScoringRule(p).fit(s).weighted([np.nan]), DataError, "NaN at position 0"),
+        (lambda p, s: th.ScoringRule(p).fit(s).weighted([np.nan]), DataError, "NaN in statistic 1 of 1"),
         (lambda p, s: th.ScoringRule(th.Normal([0, 0], 1)).fit(s), DataError, "1 parameters, the prior has 2"),
     ],
 )

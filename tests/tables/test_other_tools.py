@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import thrifty as th
+from thrifty.tables import pandas_io
 
 
 def campaign(rng, n):
@@ -110,3 +112,49 @@ def test_arviz_keeps_log_weights_and_summarises(rng):
     restored = th.estimate(data["prior"]["a"].to_numpy()[0], log_weights)
     assert abs(restored.mean) < 5 * restored.se  # the prior's mean, 0; without weights -1
     assert data["prior_predictive"]["x"].shape == (1, 3000, 1)
+
+
+@pytest.mark.parametrize("kind", ["any observation", "one observation", "study", "marginal"])
+def test_posterior_draws_reach_arviz_and_pandas(kind, rng):
+    arviz = pytest.importorskip("arviz")
+    prior = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
+    theta = prior.sample(2000, rng)
+    runs = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), names=prior.names)
+    runs = replace(runs, x_names=("u", "v"))
+    posterior, x_o = th.ABC(prior).fit(runs), {"v": 0.7, "u": 0.4}
+    if kind == "study":
+        study = th.Study(posterior, runs, np.array([0.4, 0.7]), method="abc")
+        data, frame, expected = study.to_arviz(), study.to_pandas(), study.samples
+    elif kind == "one observation":
+        one = posterior.accepted(x_o)
+        data, frame, expected = one.to_arviz(n=500), one.to_pandas(n=500), one.sample(500)
+    else:
+        asked = posterior if kind == "any observation" else posterior.marginal("b", "a")
+        data, frame = asked.to_arviz(x_o, n=500), asked.to_pandas(x_o, n=500)
+        expected = asked.sample(500, x_o)
+    names = ["b", "a"] if kind == "marginal" else ["a", "b"]
+    assert list(data.posterior.data_vars) == list(frame.columns) == names
+    np.testing.assert_array_equal(frame.to_numpy(), expected)
+    np.testing.assert_array_equal(data.posterior["a"].to_numpy()[0], expected[:, names.index("a")])
+    observed = data.observed_data["x"]
+    assert float(observed.sel(statistic="u")) == 0.4 and float(observed.sel(statistic="v")) == 0.7
+    assert float(arviz.summary(data, kind="stats").loc["a", "mean"]) == pytest.approx(0.4, abs=0.1)
+
+
+def test_arviz_says_that_weights_belong_to_the_prior_group(rng):
+    pytest.importorskip("arviz")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        data = campaign(rng, 100).to_arviz()
+    assert "log_weight" in data.attrs["thrifty_weights"]
+
+
+def test_warnings_of_arviz_about_itself_are_not_passed_on(monkeypatch):
+    arviz = pytest.importorskip("arviz")
+
+    def noisy(**groups):
+        warnings.warn("ArviZ is changing", FutureWarning, stacklevel=2)
+        return groups
+
+    monkeypatch.setattr(arviz, "from_dict", noisy)
+    assert pandas_io.make_inference_data(posterior={}) == {"posterior": {}}

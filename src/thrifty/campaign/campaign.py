@@ -52,6 +52,7 @@ from thrifty.types import Cost, Prior
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from thrifty.costs import FittedCost
     from thrifty.study import study
 
 _log = logging.getLogger(__name__)
@@ -370,6 +371,16 @@ class Campaign(Displayed):
             model, unit = opened.cost_model, opened.settings.measured_unit
         model = fit(theta, cost, unit=unit, prior=self.prior) if model is None else model
         return cost_surface(model, self.prior, pilot=theta, seconds=cost, names=self.prior.names)
+
+    @property
+    def cost_model(self) -> FittedCost | None:
+        """The cost model of the plan; None before there is one, or where costs are paid at a price."""
+        from thrifty.costs import cost_from_dict
+
+        if self.price is not None:  # a cost model is not in units of a price
+            return None
+        recipe = self.session.settings().cost_model
+        return None if recipe is None else cost_from_dict(recipe)
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
         """Write the report of this campaign, at any stage: one HTML file that needs no network."""

@@ -12,7 +12,9 @@ import numpy.typing as npt
 from thrifty.campaign.settings import check_settings
 from thrifty.campaign.weighting import MAX_FAILED_MASS, limit_log_factor
 from thrifty.durations import Duration
-from thrifty.errors import CampaignError, warn
+from thrifty.errors import CampaignError, ConfigError, DataError, warn
+from thrifty.priors import as_prior
+from thrifty.proposals import Pool
 from thrifty.proposals.draws import Draws
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
@@ -26,7 +28,9 @@ from thrifty.runner.task import CostKind, Engine, Job, Outcome
 from thrifty.runner.time_limits import TimeLimit, make_time_limit
 from thrifty.store.table import Table, common_shape
 from thrifty.tables.simulations import Simulations
-from thrifty.types import Array
+from thrifty.types import Array, Prior
+
+_PRIOR_STREAM = 11  # of the seed, for draws of a prior: not the noise of the runs
 
 
 class Memory:
@@ -60,7 +64,8 @@ class Memory:
 
 def simulate(
     simulator: Callable[..., Any],
-    draws: Draws | npt.ArrayLike,
+    draws: Draws | Prior | npt.ArrayLike,
+    n: int | None = None,
     *,
     workers: int = 2,
     seed: int = 0,
@@ -79,7 +84,8 @@ def simulate(
 
     Args:
         simulator: `simulate(theta)`, `simulate(theta, rng)` or `simulate(theta, seed)`, or `th.Command`.
-        draws: `Draws` with weights, or parameters (n, p).
+        draws: `Draws` with weights, or parameters (n, p); or a prior, of which n parameters are drawn.
+        n: How many to draw of a prior.
         workers: Local worker processes; two, since every laptop has as many cores.
         seed: Seed of all noise.
         time_limit: Wall time per run, seconds or "10 s"; needs `on_timeout`.
@@ -97,7 +103,7 @@ def simulate(
         >>> sims.status.tolist(), sims.x.shape
         (['ok', 'ok'], (2, 1))
     """
-    draws = draws if isinstance(draws, Draws) else Draws(theta=draws)  # pyright: ignore[reportArgumentType]
+    draws = _read_draws(draws, n, seed)
     limit = make_time_limit(time_limit, on_timeout)
     check_settings(cost=cost, m=m, seed=seed)
     simulator = bind_names(simulator, draws.names)
@@ -125,6 +131,25 @@ def simulate(
     sims = sims.ordered(loop.outputs.order[1] if loop.outputs.order else ())
     interrupts.raise_if_caught(f"{len(memory.outcomes)} of {len(draws)} runs finished", simulations=sims)
     return _checked(sims, loop, ending)
+
+
+def _read_draws(draws: Any, n: int | None, seed: int) -> Draws:
+    """Return draws: those given, parameters without weights, or n draws of a prior."""
+    if hasattr(draws, "sample") and not isinstance(draws, Draws):
+        if n is None:
+            raise DataError(
+                "a prior was given in place of draws, and not how many",
+                code="bad-setting",
+                fix="th.simulate(simulator, prior, 1000)",
+            )
+        prior = as_prior(draws)
+        theta = prior.sample(n, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PRIOR_STREAM,))))
+        return Draws(theta=theta, names=prior.names, proposal=Pool(((n, prior),), prior))
+    if n is not None:
+        raise ConfigError(
+            f"n = {n!r}, but the parameters are given", code="conflicting-settings", fix="leave n out, or give a prior"
+        )
+    return draws if isinstance(draws, Draws) else Draws(theta=draws)
 
 
 def assemble(

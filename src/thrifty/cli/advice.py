@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from thrifty.report.drop_python import drop_python
 
+_ADD_RUNS = "a larger n under [plan] in thrifty.toml adds runs"
 # what the library says -> what is typed here
 _TYPED = {
-    "run its draws and pass them as fresh=": "a larger n under [plan] in thrifty.toml adds runs",
+    "run its draws and pass them as fresh=th.simulate(simulator, posterior.sample(300, x_o))": _ADD_RUNS,
+    "run its draws and pass them as fresh=": _ADD_RUNS,
     "Use a weaker penalty (th.Power(0.5)), add prior draws to the pool (th.Mixture with power 0),"
     ' or correction="after"': "In a new folder, use a smaller penalty, or mixture = [0, 0.5], under [plan]",
     "a gentler penalty, th.Power(0.5), or a higher floor": "a smaller penalty under [plan]",

@@ -18,7 +18,7 @@ from thrifty.diagnostics.local_c2st import local_c2st
 from thrifty.diagnostics.local_ess import find_prior, local_ess
 from thrifty.diagnostics.misspecification import misspecification
 from thrifty.diagnostics.pace import Pace
-from thrifty.diagnostics.predictive import MIN_EFFECTIVE_OUTPUTS, predictive
+from thrifty.diagnostics.predictive import predictive
 from thrifty.diagnostics.replicates import Replicates, Unanswered, replicate
 from thrifty.diagnostics.sbc import sbc
 from thrifty.diagnostics.tarp import tarp
@@ -42,10 +42,15 @@ _NEAR_SHARE = 0.3  # of the held-out runs of a method in rounds: half of them we
 _ONE_OBSERVATION = (
     "not measured: these draws hold for one observation; to calibrate, fit th.ABC or th.NPE to the same simulations"
 )
-SEEN_RUNS = "calibration was measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)"
-ONLY_SEEN_RUNS = "tested only on runs that may have trained the posterior"
-NO_COST = "cost model not checked: pass cost="
-NO_COST_IN_STUDY = "cost model not checked: the study has none; th.diagnose(study, cost=...)"
+SEEN_RUNS = (
+    "calibration was measured on runs that may have trained the posterior, which hides errors; pass others,"
+    " held_out=th.simulate(simulator, prior.sample(300, 1))"
+)
+ONLY_SEEN_RUNS = "the runs of the tests may have trained the posterior, which hides errors"
+NO_COST = (
+    "cost model not checked: none is known here; pass cost=campaign, cost=plan.cost or cost=th.fit_cost(simulations)"
+)
+NO_COST_IN_STUDY = "cost model not checked: the study has none; pass cost=th.fit_cost(simulations)"
 TIME_LIMIT_SECONDS = 60.0
 _CALIBRATION_SHARE = 0.7  # of the time limit: the checks at x_o need a part of the rest
 
@@ -74,9 +79,10 @@ def diagnose(
             `held_out` (plan indices), those that a network kept for validation, every fourth run of a table for ABC
             (the others make the posterior that is calibrated), otherwise all, with a note.
         prior: The prior, where neither posterior nor proposal has it.
-        cost: The cost model, where neither the study's campaign nor the proposal has one: `plan.cost`,
+        cost: The cost model, where neither the study's campaign nor the proposal has one: the campaign, `plan.cost`,
             `th.fit_cost(...)`, or any function theta (k, p) -> costs (k,).
-        fresh: Runs at posterior draws, for the predictive check.
+        fresh: Runs at posterior draws, for the predictive check, where the pool has too few near the posterior:
+            `th.simulate(simulator, posterior.sample(300, x_o))`.
         time_limit: Seconds, or a text such as "5 min". A posterior that takes long to sample is calibrated on as many
             held-out runs as fit into it, and a note says how many were left out. None: no limit.
         progress: Show how far it is and how long the rest takes, on stderr; None: in a terminal or a notebook.
@@ -109,12 +115,7 @@ def diagnose(
             fix="th.diagnose(p, s, x_o)",
         )
     _check_inputs(posterior, simulations, x_o, held_out)
-    if cost is not None and not callable(cost):
-        raise DataError(
-            f"cost= takes a function theta (k, p) -> costs (k,), got {type(cost).__name__}",
-            code="bad-cost",
-            fix="plan.cost of a campaign, or th.fit_cost(theta, seconds)",
-        )
+    cost = _read_cost(cost)
     x_o = order_observation(x_o, simulations.pairs()[1].shape[1:], simulations.x_names)
     limit = None if time_limit is None else read_seconds(time_limit, "time_limit")
     check_count(seed, 0, "seed")
@@ -138,12 +139,12 @@ def diagnose(
         checks.append(support)
     if support is not None or fresh is not None:
         seen = predictive(posterior, simulations, x_o, prior=prior, fresh=fresh, support=support, seed=seed)
-        if seen.ess >= MIN_EFFECTIVE_OUTPUTS or fresh is not None:
+        if seen.is_judged or fresh is not None:
             checks.append(seen)
         else:
             notes.append(
-                f"predictive not judged: {seen.ess:.0f} effective outputs near the posterior,"
-                f" {MIN_EFFECTIVE_OUTPUTS:.0f} are needed; run its draws and pass them as fresh="
+                f"predictive not judged: {seen.describe_too_few()}; run its draws and pass them as"
+                " fresh=th.simulate(simulator, posterior.sample(300, x_o))"
             )
     checks.append(weight_health(simulations))
     checks += _check_cost(cost, simulations if timed is None else timed, notes, missing=missing_cost)
@@ -194,7 +195,8 @@ def _describe_too_few(replicates: Replicates) -> str:
 
 def _check_cost(cost: Any, simulations: Simulations, notes: list[str], *, missing: str) -> list[Check]:
     """Check the cost model, where there is one and enough runs were timed."""
-    cost = getattr(simulations.proposal, "cost", None) if cost is None else cost
+    if cost is None:
+        cost, simulations = _find_cost(simulations)
     if cost is None:
         notes.append(missing)
     elif np.sum(np.isfinite(simulations.cost) & (simulations.cost > 0)) < MIN_TIMED_RUNS:
@@ -202,6 +204,42 @@ def _check_cost(cost: Any, simulations: Simulations, notes: list[str], *, missin
     else:
         return [cost_check(cost, simulations)]
     return []
+
+
+def _read_cost(cost: Any) -> Any:
+    """Return the cost model that was given, or that of a campaign."""
+    if hasattr(cost, "simulations") and not callable(cost):
+        campaign, cost = cost, getattr(cost, "cost_model", None)
+        if cost is None:
+            raise DataError(
+                f"{campaign!r:.80} has no cost model",
+                code="bad-cost",
+                fix="campaign.plan(...) fits one; or cost=th.fit_cost(simulations)",
+            )
+    if cost is not None and not callable(cost):
+        raise DataError(
+            f"cost= takes a function theta (k, p) -> costs (k,), got {type(cost).__name__}",
+            code="bad-cost",
+            fix="a campaign, its plan.cost, or th.fit_cost(theta, seconds)",
+        )
+    return cost
+
+
+def _find_cost(simulations: Simulations) -> tuple[Any, Simulations]:
+    """Find the cost model behind the proposal, and the runs that it was not fitted to: those after the first part.
+
+    A pool's parts lie in the order of the plan indices; its first, the pilot, is what the cost was learned from.
+    """
+    proposal = simulations.proposal
+    parts = getattr(proposal, "parts", None)
+    if parts is None:
+        return getattr(proposal, "cost", None), simulations
+    costs = [cost for _, part in parts if (cost := getattr(part, "cost", None)) is not None]
+    first = parts[0][0] if len(parts) > 1 else 0
+    unit = getattr(costs[-1], "unit", simulations.unit) if costs else ""
+    if unit != simulations.unit:  # runs that are paid at a price: the model counts what was measured
+        return None, simulations
+    return costs[-1], simulations[simulations.index >= first]
 
 
 def _check_inputs(posterior: Any, simulations: Simulations, x_o: Any, held_out: Simulations | None) -> None:

@@ -11,11 +11,20 @@ reports, however many tests ask it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from thrifty.diagnostics.verdict import VERDICTS, Check, Trust, format_p_value, judge_among, worst_verdict
+from thrifty.diagnostics.verdict import (
+    VERDICTS,
+    Check,
+    NotMeasured,
+    Trust,
+    format_p_value,
+    judge_among,
+    read_p_value,
+    worst_verdict,
+)
 from thrifty.display import Card, Displayed
 
 if TYPE_CHECKING:
@@ -28,6 +37,7 @@ QUESTIONS: dict[str, tuple[tuple[str, ...], bool]] = {
     "Are there enough runs?": (("accepted", "weights", "local_ess", "unanswered"), True),
     "Were costs as predicted?": (("cost_model",), False),
 }
+NOTE_OF_FIGURE = {"predictive": "predictive", "cost_model": "cost model", "calibration": "calibrat"}  # words in a note
 SMALL_P_VALUE = 0.05  # by which readers judge a single test
 WORDS: dict[Trust, str] = {"trust": "yes", "with care": "with care", "do not trust": "no"}
 
@@ -52,6 +62,24 @@ class Answer:
 
     def __str__(self) -> str:
         return f"{self.question} {WORDS[self.verdict]}: {self.reason}"
+
+
+class Figures(dict[str, "Figure"]):
+    """Figures by name; the error for one that is missing says why it was not drawn.
+
+    Args:
+        drawn: Name -> figure.
+        notes: What could not be checked, and why.
+    """
+
+    def __init__(self, drawn: Mapping[str, Figure], notes: Sequence[str]) -> None:
+        super().__init__(drawn)
+        self.notes = tuple(notes)
+
+    def __missing__(self, name: str) -> Figure:
+        word = NOTE_OF_FIGURE.get(name)
+        why = [note for note in self.notes if word is not None and word in note]
+        raise KeyError(f"no figure {name!r}; there are {', '.join(self)}. {' '.join(why)}".strip())
 
 
 @dataclass(frozen=True, repr=False)
@@ -121,7 +149,7 @@ class Diagnosis(Displayed):
                 "name": check.name,
                 "verdict": judge_among(check, tests[check.name]),
                 "reason": check.reason,
-                "p_value": getattr(check, "p_value", None),
+                "p_value": read_p_value(check),
             }
             for check in self.checks
         ]
@@ -137,7 +165,7 @@ class Diagnosis(Displayed):
         }
 
     def figures(self) -> dict[str, Figure]:
-        """Draw one matplotlib figure per check that has one: calibration, predictive, weights, cost."""
+        """Draw one matplotlib figure per check that was made: "calibration", "predictive", "weights", "cost_model"."""
         from thrifty import plots
 
         drawn: dict[str, Figure] = {}
@@ -150,7 +178,7 @@ class Diagnosis(Displayed):
             "cost_model": plots.cost_residuals,
         }
         drawn.update({c.name: single[c.name](c) for c in self.checks if c.name in single})
-        return drawn
+        return Figures(drawn, self.notes)
 
 
 def _answer(question: str, checks: list[Check], decides: bool) -> Answer:
@@ -159,15 +187,20 @@ def _answer(question: str, checks: list[Check], decides: bool) -> Answer:
     verdict = worst_verdict([each for each, _ in judged])
     reason = _agreeing_reason(checks)
     if verdict != "trust":
-        worst = min((check for each, check in judged if each == verdict), key=lambda c: getattr(c, "p_value", 0.0))
-        others = [check.name for each, check in judged if each != "trust" and check is not worst]
-        reason = worst.reason + (f" (also {', '.join(others)})" if others else "")
+        found = [check for each, check in judged if each != "trust" and not isinstance(check, NotMeasured)]
+        missing = [check.reason for each, check in judged if each != "trust" and isinstance(check, NotMeasured)]
+        named = [c for c in found if judge_among(c, len(checks)) == verdict] or found
+        worst = min(named, key=lambda c: getattr(c, "p_value", 0.0), default=None)
+        tests = len(checks) - len(missing)
+        more = f" ({len(found)} of {tests} tests find something)" if len(found) > 1 else ""
+        first = [worst.reason + more] if worst else [f"{tests} tests find nothing"] if tests > 1 else []
+        reason = "; ".join([*first, *missing])
     return Answer(question, verdict, reason, tuple(check.name for check in checks), decides)
 
 
 def _agreeing_reason(checks: list[Check]) -> str:
     """Say in one sentence that no check of a question found anything."""
-    p_values = [float(p) for p in (getattr(check, "p_value", None) for check in checks) if p is not None]
+    p_values = [p for p in map(read_p_value, checks) if p is not None]
     sizes = [float(size) for check in checks if check.name == "sbc" and (size := getattr(check, "ess", None))]
     smallest = _describe_smallest(min(p_values), len(checks)) if p_values else ""
     if sizes:

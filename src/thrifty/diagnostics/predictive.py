@@ -58,13 +58,24 @@ class Predictive(DisplayedCheck):
         return float(min(1.0, 2 * min(self.distance_p, len(self.p_values) * self.p_values.min())))
 
     @property
+    def is_judged(self) -> bool:
+        """Whether enough outputs lie near the posterior; p-values of fewer say nothing and are not shown."""
+        return self.ess >= MIN_EFFECTIVE_OUTPUTS
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Statistics in which x_o lies beyond all outputs, those without weight included."""
+        beyond = (self.x_o < self.x.min(0)) | (self.x_o > self.x.max(0))
+        return tuple(name for name, is_beyond in zip(self.names, beyond, strict=True) if is_beyond)
+
+    @property
     def verdict(self) -> Trust:
         """The verdict: a posterior that cannot produce x_o is wrong at x_o, or the model is."""
         return self.judge(1)
 
     def judge(self, tests: int) -> Trust:
         """Return the verdict when this is one of several tests of the same question."""
-        if self.ess < MIN_EFFECTIVE_OUTPUTS:
+        if not self.is_judged:
             return "with care"
         if tests * self.p_value >= CARE_P_VALUE:
             return "trust"
@@ -73,12 +84,17 @@ class Predictive(DisplayedCheck):
     @property
     def reason(self) -> str:
         """One sentence with the numbers."""
-        if self.ess < MIN_EFFECTIVE_OUTPUTS:
-            return f"only {self.ess:.0f} effective outputs near the posterior; run its draws and pass them as fresh="
+        if not self.is_judged:
+            return f"{self.describe_too_few()}; run its draws and pass them as fresh="
         if self.verdict == "trust":
             return f"x_o looks like data of the posterior ({format_p_value(self.p_value)})"
         worst = int(np.argmin(self.p_values))
         return f"x_o is unlike data of the posterior, most in {self.names[worst]} ({format_p_value(self.p_value)})"
+
+    def describe_too_few(self) -> str:
+        """Say why it is not judged, and where x_o lies outside of all outputs."""
+        few = f"only {self.ess:.0f} effective outputs near the posterior, {MIN_EFFECTIVE_OUTPUTS:.0f} are needed"
+        return f"x_o lies outside all outputs in {', '.join(self.outside[:5])}; {few}" if self.outside else few
 
 
 def predictive(

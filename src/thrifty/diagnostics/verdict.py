@@ -41,9 +41,15 @@ class DisplayedCheck(Displayed):
 
     def _card(self) -> Card:
         assert isinstance(self, Check)
-        p_value = getattr(self, "p_value", None)
+        p_value = read_p_value(self)
         facts = [("verdict", self.verdict), ("because", self.reason)]
         return Card(self.name, facts + ([] if p_value is None else [("p-value", format_p_value(float(p_value)))]))
+
+
+def read_p_value(check: Check) -> float | None:
+    """Read the p-value of a check; None where it has none, or where too little was measured to judge it."""
+    p_value = getattr(check, "p_value", None)
+    return None if p_value is None or not getattr(check, "is_judged", True) else float(p_value)
 
 
 @dataclass(frozen=True, repr=False)

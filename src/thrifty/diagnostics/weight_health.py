@@ -69,8 +69,8 @@ class WeightHealth(DisplayedCheck):
         if self.failed_mass > CARE_FAILED_MASS:
             return f"{self.failed_mass:.1%} of prior mass failed: the posterior is conditional on finishing; {worth}"
         if self.ess < CARE_ESS:
-            if self.ess_fraction > 0.9:  # weights are not to blame
-                return f"{worth}: add runs"
+            if self.n < CARE_ESS or self.ess_fraction > 0.5:  # as many draws of the prior would hardly be more
+                return f"{worth}, {CARE_ESS:.0f} are needed: add runs"
             heaviest = f"the heaviest has {self.largest:.0%} of the weight"
             return f"{worth} ({heaviest}): use a gentler penalty or add prior runs"
         if self.is_heavy:

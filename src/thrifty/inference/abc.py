@@ -21,12 +21,20 @@ import numpy.typing as npt
 from thrifty.display import Card, DisplayedSettings, count_things
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
-from thrifty.inference.adjustment import ADJUSTMENTS, Adjust, adjust_parameters, epanechnikov, has_enough_runs
+from thrifty.inference.adjustment import (
+    ADJUSTMENTS,
+    Adjust,
+    adjust_parameters,
+    epanechnikov,
+    has_enough_runs,
+    limit_extrapolation,
+)
 from thrifty.inference.answers.acceptance import convert_to_density, measure_acceptance
 from thrifty.inference.answers.dimensions import Divisible
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.archive import Arrays, Recipe, Supplied
-from thrifty.inference.checks import Reach, read_observation, select_valid
+from thrifty.inference.before_fit import BeforeFit
+from thrifty.inference.checks import Reach, check_weights_prior, read_observation, select_valid
 from thrifty.inference.sample_distances import distance_from_dict
 from thrifty.inference.tolerance import Tolerance, check_table_size, choose_accepted
 from thrifty.inference.transforms import BoxTransform
@@ -44,7 +52,7 @@ MIN_ACCEPTED_ESS = 30  # effective runs; with fewer, the posterior sd is off by 
 
 
 @dataclass(frozen=True, repr=False)
-class ABC(DisplayedSettings):
+class ABC(BeforeFit, DisplayedSettings):
     """Settings of rejection ABC; `fit` binds them to a table of simulations.
 
     Args:
@@ -110,9 +118,11 @@ class ABC(DisplayedSettings):
         """Freeze the scale of the distance; nothing is copied and nothing is random, so `seed` has no effect.
 
         Raises:
+            DataError: wrong-prior, the weights belong to another prior.
             InferenceError: too-few-runs, the table is too small for any posterior by the default tolerance.
         """
         valid = select_valid(simulations, self.prior)
+        check_weights_prior(simulations, self.prior, "ABC")
         if self.tolerance.is_default:
             check_table_size(valid)
         distance = as_distance(self.distance)
@@ -266,9 +276,10 @@ class ABCPosterior(PlottedPosterior, Divisible):
             kept_weights = kept_weights + epanechnikov(distance[keep], epsilon)
             inside = np.isfinite(kept_weights)
             keep, kept_weights, run = keep[inside], kept_weights[inside], run[inside]
-        theta = self.theta[run]
+        theta, limited = self.theta[run], False
         if adjust != "none":
-            theta = adjust_parameters(theta, self.x[keep] - observation, kept_weights, self.box, widen=widen)
+            offset, limited = limit_extrapolation(self.x[keep] - observation, kept_weights)
+            theta = adjust_parameters(theta, offset, kept_weights, self.box, widen=widen)
         elif self.m > 1:  # hits of one parameter are one draw with their summed weight
             run, hits = np.unique(run, return_counts=True)
             theta, kept_weights = self.theta[run], self.log_weights[run] + np.log(hits)
@@ -285,7 +296,7 @@ class ABCPosterior(PlottedPosterior, Divisible):
             self.box.levels,
             self.prior,
         )
-        self._warn_if_poor(result)
+        self._warn_if_poor(result, limited=limited)
         return result
 
     def sample(self, n: int, x_o: npt.ArrayLike, *, seed: int = 0) -> Array:
@@ -319,10 +330,11 @@ class ABCPosterior(PlottedPosterior, Divisible):
             )
         return values
 
-    def _warn_if_poor(self, result: WeightedPosterior) -> None:
+    def _warn_if_poor(self, result: WeightedPosterior, *, limited: bool) -> None:
         beyond = not self.distance.datasets and ((result.x_o < self.x.min(0)) | (result.x_o > self.x.max(0))).any()
         if beyond and (message := self._reach.describe_far(result.x_o)):
-            warn(message, stacklevel=4)
+            more = ". Regression adjusts no further than the accepted runs reach" if limited else ""
+            warn(message + more, stacklevel=4)
         if result.ess < MIN_ACCEPTED_ESS:
             warn(
                 f"[few-effective-runs] only {result.ess:.0f} effective runs were accepted at"

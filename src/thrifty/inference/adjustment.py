@@ -26,6 +26,7 @@ from thrifty.weights import normalise
 
 Adjust = Literal["none", "linear", "local", "auto"]
 ADJUSTMENTS: tuple[Adjust, ...] = ("none", "linear", "local", "auto")
+MAX_BEYOND_SD = 0.5  # of the accepted runs: as far beyond them an observation still counts as one of theirs
 RUNS_PER_SLOPE = 4.0  # effective accepted runs per statistic (and intercept) from which "auto" regresses
 
 
@@ -79,6 +80,30 @@ def adjust_parameters(
         lost = offset.shape[1] + 1
         return box.to_bounded(z - fitted - residual + residual * np.sqrt(effective / max(effective - lost, 1.0)))
     return box.to_bounded(z - fitted)
+
+
+def limit_extrapolation(offset: Array, log_weights: Array) -> tuple[Array, bool]:
+    """Regress no further than the accepted runs reach, where x_o is far outside of them in a statistic.
+
+    Beyond them nothing says that the line goes on: parameters would all be moved onto their bounds.
+
+    Args:
+        offset: Statistics minus the observed ones (n, d).
+        log_weights: Log of prior weight times kernel (n,).
+
+    Returns:
+        Offsets (n, d) from x_o, or from the point nearest to it within half a standard deviation of the accepted
+        range; and whether that point is another.
+
+    Example:
+        >>> limit_extrapolation(np.array([[-9.0], [-8.0]]), np.zeros(2))
+        (array([[-1.25],
+               [-0.25]]), True)
+    """
+    share = normalise(log_weights)
+    margin = MAX_BEYOND_SD * np.sqrt(share @ np.square(offset - share @ offset))
+    moved = np.clip(0.0, offset.min(0) - margin, offset.max(0) + margin)
+    return offset - moved, bool(moved.any())
 
 
 def regress(z: Array, offset: Array, weights: Array) -> tuple[Array, Array]:

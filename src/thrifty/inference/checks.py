@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError, DataError, warn
+from thrifty.errors import ConfigError, DataError, ThriftyError, warn
 from thrifty.named import order_observation, split_names
+from thrifty.priors import as_prior, has_same_density
 from thrifty.priors.families import as_parameter_names
+from thrifty.tables.reweight import describe_ends
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Prior, freeze
 from thrifty.weights import ess, normalise, resample_indices
@@ -39,13 +41,22 @@ def check_fit(simulations: Any, seed: Any) -> None:
         DataError: bad-array, not a table.
         ConfigError: bad-setting, not a seed.
     """
+    check_table(simulations)
+    check_seed(seed)
+
+
+def check_table(simulations: Any) -> None:
+    """Refuse what is not a table of simulations.
+
+    Raises:
+        DataError: bad-array.
+    """
     if not isinstance(simulations, Simulations):
         raise DataError(
             f"fit needs a table of simulations, got {type(simulations).__name__}",
             code="bad-array",
             fix="th.Simulations.from_arrays(theta=..., x=...), or campaign.simulations()",
         )
-    check_seed(seed)
 
 
 def check_parameters(simulations: Simulations, prior: Prior) -> None:
@@ -70,12 +81,41 @@ def check_parameters(simulations: Simulations, prior: Prior) -> None:
         )
 
 
+def check_weights_prior(simulations: Simulations, prior: Prior | None, method: str) -> None:
+    """Refuse a prior other than that of the weights, for a method that knows the prior through the weights alone.
+
+    A table without a known proposal cannot be checked.
+
+    Raises:
+        DataError: wrong-prior.
+    """
+    check_table(simulations)
+    own = getattr(simulations.proposal, "prior", None)
+    if prior is None or own is None or own is prior:
+        return
+    check_parameters(simulations, prior)
+    try:
+        if has_same_density(own := as_prior(own), prior):
+            return
+    except ThriftyError:  # a prior of one's own, read from a file without its density
+        return
+    reaches = bool((prior.bounds[0] < own.bounds[0]).any() or (prior.bounds[1] > own.bounds[1]).any())
+    cut = f"prior = th.truncate(prior, {describe_ends(own)}), then " if reaches else ""
+    raise DataError(
+        f"the weights of these simulations belong to the prior {own!r}, th.{method} has {prior!r}"[:600],
+        code="wrong-prior",
+        why=f"th.{method} knows the prior through the weights: the posterior would be that under the first one",
+        fix=f"{cut}th.{method}(prior).fit(th.reweight(simulations, prior))",
+    )
+
+
 def select_valid(simulations: Simulations, prior: Prior | None) -> Simulations:
     """Return the valid runs; warn when more than 1 % of the prior mass failed.
 
     Raises:
         DataError: wrong-prior, other parameters; too-few-runs, no valid run.
     """
+    check_table(simulations)
     if prior is not None:
         check_parameters(simulations, prior)
     valid, n = simulations.valid(), int((simulations.ok | simulations.failed).sum())
@@ -145,7 +185,10 @@ def read_observations(x_o: Any, event: tuple[int, ...], names: Sequence[str] = (
     if x_o is None:
         raise DataError("observed data is None", code="bad-observation", fix="pass what was observed as x_o=[...]")
     try:
-        values = np.asarray(order_observation(x_o, event, names), dtype=np.float64)
+        ordered = order_observation(x_o, event, names)
+        if isinstance(ordered, str) or (isinstance(ordered, list | tuple | np.ndarray) and _holds_text(ordered)):
+            raise TypeError(f"it holds text, {ordered!r:.60}")
+        values = np.asarray(ordered, dtype=np.float64)
     except DataError:  # says what is wrong with its names
         raise
     except (TypeError, ValueError) as error:
@@ -171,11 +214,27 @@ def read_observations(x_o: Any, event: tuple[int, ...], names: Sequence[str] = (
         kind = "NaN" if np.isnan(table[tuple(bad[0])]) else "an infinite value"
         more = f" and {len(bad) - 1} more" if len(bad) > 1 else ""
         raise DataError(
-            f"observed data has {kind} at position {place[0] if len(place) == 1 else place}{more}",
+            f"observed data has {kind} in {_name_place(place, event, names)}{more}",
             code="bad-observation",
             fix="drop that statistic from the simulations too, or impute it in both",
         )
     return table
+
+
+def _holds_text(values: Any) -> bool:
+    """Whether an array or a list of numbers has text among them: "0.5" is read by numpy, and may be a wrong column."""
+    if isinstance(values, np.ndarray) and values.dtype.kind in "biuf":
+        return False
+    return any(isinstance(value, str | bytes) for value in np.asarray(values, dtype=object).ravel())
+
+
+def _name_place(place: tuple[int, ...], event: tuple[int, ...], names: Sequence[str]) -> str:
+    """Name a number of an output by its statistic, or by its place counted from 1."""
+    if len(names) == int(np.prod(event)):
+        return names[int(np.ravel_multi_index(place, event))]
+    if len(place) == 1:
+        return f"statistic {place[0] + 1} of {event[0]}"
+    return f"number {tuple(i + 1 for i in place)} of an output of {' × '.join(map(str, event))}"
 
 
 def check_observed(x_o: Any) -> None:

@@ -12,9 +12,11 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed, DisplayedSettings, count_things
 from thrifty.errors import ConfigError
 from thrifty.inference import archive
+from thrifty.inference.answers.call_checks import describe_method
 from thrifty.inference.answers.dimensions import Divisible, has_evidence
 from thrifty.inference.answers.evidence import LogEvidence, average_members
 from thrifty.inference.archive import Arrays, Recipe
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import check_draws, check_fit
 from thrifty.inference.posterior_draws import Sampled, maximise
 from thrifty.inference.transforms import BoxTransform
@@ -25,7 +27,7 @@ from thrifty.types import Array, Levels, Prior
 
 
 @dataclass(frozen=True, repr=False)
-class Ensemble(DisplayedSettings):
+class Ensemble(BeforeFit, DisplayedSettings):
     """Fit a method several times.
 
     Args:
@@ -162,7 +164,7 @@ class EnsemblePosterior(PlottedPosterior, Divisible):
         """Log of the mean of the members' evidences; its error has their spread in it, so best with `share=0.5`."""
         if not all(has_evidence(member) for member in self.members):
             raise ConfigError(
-                f"the members of this ensemble ({type(self.members[0]).__name__}) have no evidence",
+                f"a member of this ensemble, {describe_method(self.members[0])}, has no evidence",
                 code="bad-setting",
                 fix="th.NLE, th.SyntheticLikelihood or th.ABC; or th.Corrected(posterior, likelihood)",
             )

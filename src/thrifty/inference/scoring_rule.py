@@ -28,6 +28,8 @@ import numpy.typing as npt
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, InferenceError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.before_fit import BeforeFit
+from thrifty.inference.checks import check_weights_prior
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.sample_distances import measure_scale, squares
 from thrifty.inference.surrogate import fit_quadratic, hessian_of, products
@@ -165,7 +167,7 @@ def _across_without_self(score: SampleScore, x: Array, y: Array, owner: Rows, ro
 
 
 @dataclass(frozen=True, repr=False)
-class ScoringRule(DisplayedSettings):
+class ScoringRule(BeforeFit, DisplayedSettings):
     """Settings of a scoring-rule posterior.
 
     Args:
@@ -213,6 +215,8 @@ class ScoringRule(DisplayedSettings):
             score = SampleScore(self.score, scale, _choose_lengthscale(x / scale, valid.log_weights))
             return ScaledScore(score, self.weight, valid.theta, BoxTransform.of(self.prior), score.within(x))
 
+        if self.how == "pointwise":  # the drawn parameters stand for the prior; a surrogate has its density
+            check_weights_prior(simulations, self.prior, "ScoringRule")
         return make_posterior(simulations, self.prior, self.m, self.how, make_likelihood)
 
 

@@ -24,6 +24,8 @@ import numpy as np
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, DataError
 from thrifty.inference.archive import Arrays, Recipe, Supplied
+from thrifty.inference.before_fit import BeforeFit
+from thrifty.inference.checks import check_weights_prior
 from thrifty.inference.likelihood_posterior import How, LikelihoodPosterior, check_how, make_posterior
 from thrifty.inference.transforms import least_spreads
 from thrifty.inference.vector_distances import chunks
@@ -226,7 +228,7 @@ class SemiParametric(_Synthetic):
 
 
 @dataclass(frozen=True, repr=False)
-class SyntheticLikelihood(DisplayedSettings):
+class SyntheticLikelihood(BeforeFit, DisplayedSettings):
     """Settings of synthetic-likelihood inference.
 
     Args:
@@ -269,6 +271,8 @@ class SyntheticLikelihood(DisplayedSettings):
             self.likelihood(x[:1], x[0, 0])  # refuses too few runs per parameter before any x_o
             return self.likelihood
 
+        if self.how == "pointwise":  # the drawn parameters stand for the prior; a surrogate has its density
+            check_weights_prior(simulations, self.prior, "SyntheticLikelihood")
         return make_posterior(simulations, self.prior, self.m, self.how, make_likelihood)
 
 

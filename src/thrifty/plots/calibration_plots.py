@@ -52,6 +52,16 @@ class PredictiveDraws(Protocol):
     ess: Final[float]
     names: Final[tuple[str, ...]]
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the p-values say something."""
+        ...
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Statistics in which x_o lies beyond all outputs."""
+        ...
+
 
 def calibration(*checks: CalibrationCurve) -> Figure:
     """Draw how far each weighted distribution function is from uniform, with simultaneous bands: inside is right.
@@ -112,7 +122,7 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
     for ax, i in zip(axes.ravel(), chosen, strict=False):
         _draw_predictive(ax, check.x[keep, i], weights[keep], float(check.x_o[i]))
         style.shorten_ticks(ax.xaxis)
-        style.set_labels(ax, check.names[i], "", f"p = {check.p_values[i]:.2f}")
+        style.set_labels(ax, check.names[i], "", _describe_statistic(check, int(i)))
     for ax in axes.ravel()[len(chosen) :]:
         ax.remove()
     handles = [
@@ -121,6 +131,13 @@ def predictive(check: PredictiveDraws, *, most: int = 12) -> Figure:
     ]
     style.add_figure_legend(figure, handles)
     return figure
+
+
+def _describe_statistic(check: PredictiveDraws, i: int) -> str:
+    """Title of a panel: the p-value where it is judged, and whether x_o lies outside of all outputs."""
+    if check.names[i] in check.outside:
+        return "outside all outputs"
+    return f"p = {check.p_values[i]:.2f}" if check.is_judged else "not judged"
 
 
 def _draw_predictive(ax: Axes, values: Array, weights: Array, observed: float) -> None:

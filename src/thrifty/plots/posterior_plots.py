@@ -12,6 +12,7 @@ from thrifty.metrics.samples import Sample
 from thrifty.plots import style
 from thrifty.plots.discrete_plots import count_cells, draw_bars, draw_cells, label_values
 from thrifty.plots.panel import Panel, choose_prior, read_sets
+from thrifty.plots.regions import find_region_levels, smooth_draws
 from thrifty.plots.style import COLOURS, GREY
 from thrifty.priors import as_prior
 from thrifty.types import Array, Prior
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEGEND_LINE_INCHES = 0.18
-_LEVELS = (0.5, 0.9)  # regions that hold half and nine tenths of the mass
+_SHARES = (0.5, 0.9)  # of the draws inside the regions
 
 
 def pairs(
@@ -168,9 +169,7 @@ def _draw_prior(ax: Axes, prior: Prior, i: int, ends: tuple[float, float]) -> No
 
 
 def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], k: int) -> None:
-    """Draw regions of highest density from a smoothed weighted histogram: those of set 0 filled, others as lines."""
-    from scipy.ndimage import gaussian_filter
-
+    """Draw regions of highest density: those of set 0 filled, others as lines."""
     line = None if k == 0 else COLOURS[k % len(COLOURS)]
     discrete = panel.levels[columns[0]] is not None, panel.levels[columns[1]] is not None
     if any(discrete):
@@ -180,29 +179,22 @@ def _draw_regions(ax: Axes, s: Sample, panel: Panel, columns: tuple[int, int], k
             fill = 1.0 if line is None else 0.4 * i  # of others, the inner region is tinted
             draw_cells(ax, inside, steps, discrete, fill=fill, colour=line or colour)
         return
-    x, y = (s.points[:, c] for c in columns)
-    ends = [panel.ends[c] for c in columns]
-    counts, x_edges, y_edges = np.histogram2d(x, y, bins=90, range=ends, weights=s.weights)
-    effective = 1 / np.sum(s.weights**2)
-    smooth = gaussian_filter(counts, np.clip(90 * 0.25 * effective ** (-1 / 6), 1.5, 12), mode="nearest")
-    middles = [(edges[1:] + edges[:-1]) / 2 for edges in (x_edges, y_edges)]
-    for axis, (column, values) in enumerate(zip(columns, middles, strict=True)):
-        outside = (values < panel.bounds[column][0]) | (values > panel.bounds[column][1])
-        smooth[(outside, slice(None)) if axis == 0 else (slice(None), outside)] = 0.0  # no mass beyond the bounds
-    cut = _find_levels(smooth)
-    fill = [*cut, float(smooth.max()) * 1.01]
-    if len(set(fill)) < len(fill):
+    points = s.points[:, list(columns)]
+    smooth = smooth_draws(points, s.weights, [panel.bounds[c] for c in columns])
+    cut = find_region_levels(smooth.evaluate_at(points), s.weights, _SHARES)
+    fill = [*cut, float(smooth.values.max()) * 1.01]
+    if len(set(fill)) < len(fill) or cut[0] <= 0:
         return
     if line is None:
-        ax.contourf(*middles, smooth.T, levels=fill, colors=style.REGION_COLOURS, antialiased=True)
+        ax.contourf(*smooth.middles, smooth.values.T, levels=fill, colors=style.REGION_COLOURS, antialiased=True)
     else:
-        ax.contour(*middles, smooth.T, levels=cut, colors=[line], linewidths=1.3)
+        ax.contour(*smooth.middles, smooth.values.T, levels=cut, colors=[line], linewidths=1.3)
 
 
 def _find_levels(values: Array) -> list[float]:
     flat = np.sort(values.ravel())[::-1]
     steps = np.cumsum(flat) / flat.sum()
-    return sorted(float(flat[np.searchsorted(steps, level)]) for level in _LEVELS)
+    return sorted(float(flat[np.searchsorted(steps, level)]) for level in _SHARES)
 
 
 def _mark_truth(ax: Axes, truth: Array, j: int, i: int | None) -> None:

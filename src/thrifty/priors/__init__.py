@@ -8,10 +8,11 @@ importing torch.
 """
 
 from thrifty.priors.adapters import as_prior
-from thrifty.priors.check_prior import check_draws, check_prior, is_same_prior
+from thrifty.priors.check_prior import check_draws, check_prior, has_same_density, is_same_prior
 from thrifty.priors.discrete import Categorical, Integers
 from thrifty.priors.families import LogUniform, Normal, Uniform
 from thrifty.priors.independent import Independent
+from thrifty.priors.truncate import truncate
 
 __all__ = [
     "Categorical",
@@ -23,5 +24,7 @@ __all__ = [
     "as_prior",
     "check_draws",
     "check_prior",
+    "has_same_density",
     "is_same_prior",
+    "truncate",
 ]

@@ -11,6 +11,9 @@ from thrifty.errors import PriorError
 from thrifty.priors.independent import OWN
 from thrifty.types import Array, Prior, find_discrete, levels_of
 
+COMPARED_DRAWS = 512  # of each of two priors: a difference in 1 % of the mass is missed once in 170 comparisons
+MAX_LOG_DENSITY_GAP = 1e-3  # of two priors that count as one: densities in single precision differ by 1e-6
+
 
 def is_same_prior(a: Any, b: Any) -> bool:
     """Say whether two priors are one object, or of one kind with equal numbers."""
@@ -19,6 +22,22 @@ def is_same_prior(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or not isinstance(a, OWN):
         return False
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+
+
+def has_same_density(a: Prior, b: Prior) -> bool:
+    """Tell whether two priors have one density up to a constant, and one support, at draws of both.
+
+    Weights are known up to a constant, so that such priors give one posterior.
+    """
+    if is_same_prior(a, b):
+        return True
+    draws = [prior.sample(COMPARED_DRAWS, np.random.default_rng(0)) for prior in (a, b)]
+    theta = np.concatenate(draws)
+    first, second = (np.asarray(prior.log_prob(theta), dtype=np.float64) for prior in (a, b))
+    inside = first > -np.inf
+    if (inside != (second > -np.inf)).any():
+        return False
+    return float(np.ptp((first - second)[inside])) <= MAX_LOG_DENSITY_GAP
 
 
 def check_draws(prior: Prior, draws: Any) -> Array:

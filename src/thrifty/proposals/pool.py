@@ -16,6 +16,7 @@ from thrifty.priors.prior_dict import prior_from_dict
 from thrifty.proposals.cost_aware import CostAware
 from thrifty.proposals.kernel import KernelProposal
 from thrifty.proposals.reference import add_inside, as_count
+from thrifty.proposals.reweighted import Reweighted
 from thrifty.proposals.truncated import TruncatedPrior
 from thrifty.types import Array, Prior, Weighting, as_rows, set_fields
 
@@ -153,5 +154,8 @@ def weighting_from_dict(data: dict[str, Any], prior: Prior) -> Weighting:
         case "pool":
             parts = [prior if p.get("kind") == "prior" else weighting_from_dict(p, prior) for p in data["parts"]]
             return Pool(tuple(zip(data["counts"], parts, strict=True)), prior)
+        case "reweighted":
+            old = prior_from_dict(data["old"])
+            return Reweighted(weighting_from_dict(data["drawn"], old), old, prior)
         case other:
             raise WeightError(f"unknown kind of proposal {other!r}", code="bad-file")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PYTHON = re.compile(
-    r"[:;,]? (?:run its draws and )?pass (?:them as )?\w+=(?: with more seconds)?"
+    r"[:;,]? (?:run its draws and )?pass (?:them as |others, )?\w+=[^;]*"
     r"|[:;,]? th\.diagnose\([^)]*\)"
     r"|; if single statistics are, th\.NPE\(prior, noise=th\.SpikeAndSlab\(\)\) lets the others decide"
     r"|; to calibrate, fit th\.ABC or th\.NPE to the same simulations"
@@ -19,7 +19,7 @@ def drop_python(text: str) -> str:
     Example:
         >>> drop_python("predictive not judged: 9 outputs; run its draws and pass them as fresh=")
         'predictive not judged: 9 outputs'
-        >>> drop_python("measured on runs that may have trained the posterior: th.diagnose(study, held_out=...)")
-        'measured on runs that may have trained the posterior'
+        >>> drop_python("tested on runs that may have trained it; pass others, held_out=th.simulate(simulator, theta)")
+        'tested on runs that may have trained it'
     """
     return _PYTHON.sub("", text).replace("time_limit=", "the time limit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from thrifty import plots
 from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
 from thrifty.diagnostics.diagnose import ONLY_SEEN_RUNS, SEEN_RUNS, hold_out
 from thrifty.diagnostics.diagnosis import Diagnosis
-from thrifty.diagnostics.predictive import MIN_EFFECTIVE_OUTPUTS
+from thrifty.diagnostics.pace import Pace
 from thrifty.diagnostics.verdict import NotMeasured
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
@@ -92,12 +91,12 @@ def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list
         support = local_ess(posterior, facts.simulations, result.x_o, prior=facts.known_prior)
     except (DataError, NotImplementedError) as error:
         return [], [f"Support and predictive distribution are not drawn: {clean(getattr(error, 'what', error))}."]
-    few = seen.ess < MIN_EFFECTIVE_OUTPUTS
+    few = not seen.is_judged
     judged = f"{seen.ess:.0f} effective outputs, too few to judge it" if few else f"p = {seen.p_value:.2f}"
     words = f"Predictive density of the statistics with the observation; {judged}"
     drawing = Drawing(plots.predictive(seen, most=6), "Posterior predictive", words)
     note = "Predictive distribution: runs weighted to the posterior; at most six statistics, the least likely."
-    check = f"not judged, {judged}; {MIN_EFFECTIVE_OUTPUTS:.0f} are needed" if few else seen.reason
+    check = f"not judged: {seen.describe_too_few()}" if few else seen.reason
     return [drawing], [f"Support at the observation: {support.reason}. Predictive check: {check}.", note]
 
 
@@ -155,12 +154,14 @@ def measure_calibration(facts: Facts, results: tuple[Result, ...], posterior: An
     try:
         posterior, runs = hold_out(posterior, _with_labels(facts), None, notes)
         runs = runs.valid()
-        pairs = _count_affordable_pairs(posterior, runs, results[-1])
-        if pairs < MIN_PAIRS:
-            limit = f"{PAIRS} calls of this posterior would take longer than {MAX_RANK_SECONDS:.0f} s"
-            return Measured(notes=(*notes, f"Ranks are not drawn: {limit}."))
         density = _has_density(posterior, runs, results[-1])
-        drawn = replicate(posterior, runs, pairs=pairs, draws=DRAWS, density=density)
+        pace = Pace(MAX_RANK_SECONDS, None)  # with a bar in a terminal: a Markov chain takes all of the time
+        drawn = replicate(posterior, runs, pairs=PAIRS, draws=DRAWS, density=density, pace=pace)
+        if len(drawn) < MIN_PAIRS:
+            limit = f"only {len(drawn)} calls of this posterior fit into {MAX_RANK_SECONDS:.0f} s"
+            return Measured(notes=(*notes, f"Ranks are not drawn: {limit}."))
+        if drawn.left_out:
+            notes.append(f"Ranks of {len(drawn)} runs: more did not fit into {MAX_RANK_SECONDS:.0f} s.")
         checks = (sbc(drawn), *([coverage(drawn)] if drawn.density is not None else []))
     except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         return Measured(notes=(f"Ranks are not drawn: {clean(getattr(error, 'what', error))}.",))
@@ -216,18 +217,6 @@ def _list_checks(result: Result) -> list[Grid]:
     ]  # fmt: skip
     body += [["note", "", clean(note, 300)] for note in map(drop_python, result.notes)]
     return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
-
-
-def _count_affordable_pairs(posterior: Any, runs: Simulations, result: Result) -> int:
-    """Count the pairs that fit into the allowed time, from the time of three calls."""
-    if len(runs) < MIN_PAIRS:
-        return 0
-    posterior.sample(DRAWS, result.x_o, seed=0)  # the first call may compile
-    began = time.perf_counter()
-    for seed in range(3):
-        posterior.sample(DRAWS, result.x_o, seed=seed)
-    each = (time.perf_counter() - began) / 3
-    return int(min(PAIRS, MAX_RANK_SECONDS / max(each, 1e-9)))
 
 
 def _has_density(posterior: Any, runs: Simulations, result: Result) -> bool:

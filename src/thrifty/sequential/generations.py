@@ -52,25 +52,27 @@ def open_generations(
     workers: int,
     engine: Any,
     check: OutputCheck | None = None,
+    bars: bool = False,
 ) -> tuple[Generations, Allowance]:
     """Prepare to run a simulator, a model or a campaign under n runs or a budget.
 
     In a campaign the campaign's own `cost`, `unit` and `price` count. In memory, `th.Output(cost=...)` counts where the
     simulator gives it and CPU seconds where not; a budget in CPU or elapsed time measures that. `simulate_many` of a
-    model counts in the model's own unit. `check` sees the first output before more runs are started.
+    model counts in the model's own unit. `check` sees the first output before more runs are started. `bars` shows
+    the runs.
     """
     if n is not None and (isinstance(n, str) or not 1 <= n < np.inf or n != int(n)):
         raise ConfigError(f"n must be a whole number >= 1, got {n!r}", code="bad-setting")
     slots = workers if engine is None else int(engine.slots)
     if isinstance(simulator, Campaign):
         cost = CostUnit.of_campaign(simulator, slots)
-        generations = CampaignGenerations(simulator, engine if engine is not None else Processes(workers), check)
+        generations = CampaignGenerations(simulator, engine if engine is not None else Processes(workers), check, bars)
         return generations, Allowance(n, cost.total(budget), slots)
     if hasattr(simulator, "simulate_many"):
         cost = CostUnit("reported", unit=str(getattr(simulator, "unit", "operations")), slots=slots)
     else:
         kind = cost_kind_of(budget)
-        simulator, cost = MeasuredSimulator(simulator, engine, kind, check), CostUnit(kind or "", slots=slots)
+        simulator, cost = MeasuredSimulator(simulator, engine, kind, check, bars), CostUnit(kind or "", slots=slots)
         check = None  # made by the engine, run by run
     return MemoryGenerations(simulator, seed, workers, check), Allowance(n, cost.total(budget), slots)
 
@@ -155,11 +157,13 @@ class CampaignGenerations:
         campaign: The campaign; what it has run before becomes the first generations.
         engine: Where runs go.
         check: Of the first output, before more runs are started.
+        bars: Whether to show how far the runs are.
     """
 
     campaign: Campaign
     engine: Engine
     check: OutputCheck | None = None
+    bars: bool = False
     _block: int = field(default=-1, init=False)
 
     def recall_rounds(self, identity: dict[str, str], asked: Stage) -> RoundNotes:
@@ -239,7 +243,8 @@ class CampaignGenerations:
 
     def _make_driver(self, opened: OpenCampaign, interrupts: Interrupts) -> Driver:
         simulator = self.campaign.session.checked_simulator(opened)
-        return Driver(opened, simulator, self.engine, interrupts, check=self.check)
+        progress = "bar" if self.bars else "quiet"
+        return Driver(opened, simulator, self.engine, interrupts, check=self.check, progress=progress)
 
     def _recorded(self, opened: OpenCampaign, block: Block, proposal: Any, n: int) -> Any:
         """Return the proposal of a committed block; refuse it where another one is asked for."""

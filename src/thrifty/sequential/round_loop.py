@@ -112,9 +112,10 @@ class Loop:
         cost: Cost | None,
         seed: int,
         on_round: Callable[[Round], None] | None,
+        show: Callable[[int, int], None] | None = None,
     ) -> None:
         self.settings, self.seed, self.asked, self.on_round = settings, seed, x_o, on_round
-        self.source, self.campaign = generations, generations.campaign
+        self.source, self.campaign, self.show = generations, generations.campaign, show
         own = base_method(settings.method).prior
         # a campaign keeps its own prior object; parts that are the prior are known by identity
         self.prior: Prior = own if self.campaign is None else self.campaign.prior
@@ -196,6 +197,8 @@ class Loop:
     def _run_round(self, number: int, part: float, allowed: Allowance) -> tuple[int, str]:
         """Run one round, up to a part of what is allowed; return the number of runs, and why all ended."""
         before, last = len(self.pool), part >= 1
+        if self.show is not None:
+            self.show(number, before)
         least = FIRST_RUNS_FACTOR * least_run_count(self.prior.dim) if number == 0 else 0
         size = ALL_RUNS if allowed.runs is None else round(max(part * allowed.runs, least))
         if least > before:  # whatever share of a budget that takes

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
@@ -36,6 +37,7 @@ from thrifty.inference.neural.likelihood_fit import LikelihoodMethod
 from thrifty.inference.neural.npe import NPE
 from thrifty.named import hash_observation
 from thrifty.penalties import Power, as_penalty
+from thrifty.progress_bar import wants_bar
 from thrifty.sequential.finish import base_method
 from thrifty.sequential.generations import open_generations
 from thrifty.sequential.round_loop import Loop
@@ -136,21 +138,31 @@ class Rounds(DisplayedSettings):
             seed: Of everything random.
             workers: Local processes.
             engine: `th.Inline()`, `th.Dask(...)`, `th.Futures(...)` instead of workers.
-            on_round: Called with every `Round` that ends, for progress.
+            on_round: Called with every `Round` that ends, instead of the lines and bars that are shown in a terminal
+                and in a notebook, or where the method has `th.Training(progress=True)`.
         """
         if n is None and budget is None:
             raise ConfigError("nothing says when to stop", code="conflicting-settings", fix="give n= or budget=")
         check_observed(x_o)
         check = partial(read_observations, x_o)
+        training = getattr(base_method(self.method), "training", None)
+        shows = on_round is None and wants_bar(getattr(training, "progress", None))
         generations, allowed = open_generations(
-            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine, check=check
+            simulator, n=n, budget=budget, seed=seed, workers=workers, engine=engine, check=check, bars=shows
         )
-        return Loop(self, generations, x_o, cost=cost, seed=seed, on_round=on_round).run(allowed)
+        show = partial(_show_round, of=self.rounds) if shows else None
+        return Loop(self, generations, x_o, cost=cost, seed=seed, on_round=on_round, show=show).run(allowed)
 
     def identify(self, x_o: npt.ArrayLike, seed: int) -> dict[str, str]:
         """Return what must be equal for a folder to be continued, as plain text."""
         settings = {f.name: _describe(getattr(self, f.name)) for f in fields(self) if f.name not in NOT_DRAWN}
         return settings | {"x_o": hashlib.sha256(hash_observation(x_o)).hexdigest()[:16], "seed": str(seed)}
+
+
+def _show_round(number: int, runs: int, *, of: int) -> None:
+    """Say which round begins, and how many runs there are so far."""
+    made = f", {runs:,} runs so far" if runs else ""
+    print(f"round {number + 1} of {of}{made}", file=sys.stderr, flush=True)
 
 
 def _describe(value: Any) -> str:

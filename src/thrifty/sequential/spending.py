@@ -217,12 +217,14 @@ class MeasuredSimulator:
         kind: "cpu" or "wall" for a budget in that; None takes `th.Output(cost=...)` where the first runs have it, and
             CPU seconds where they do not.
         check: Of the first output, before more runs are started.
+        bars: Whether to show how far the runs are.
     """
 
     simulator: Callable[..., Any]
     engine: Engine | None = None
     kind: CostKind | None = None
     check: OutputCheck | None = None
+    bars: bool = False
 
     def simulate_many(self, draws: Draws, seed: int, *, start: int = 0, workers: int = 1) -> Simulations:
         """Simulate the draws in order; `start` gives each generation its own noise."""
@@ -231,7 +233,8 @@ class MeasuredSimulator:
             place = cast("Engine", FirstOutputCheck(place, self.check))
         engine = RecordingEngine(place)
         own = int(np.random.SeedSequence(seed, spawn_key=(12, start)).generate_state(1)[0])
-        sims = simulate(self.simulator, draws, seed=own, progress="quiet", engine=cast("Engine", engine))
+        progress = "bar" if self.bars else "quiet"
+        sims = simulate(self.simulator, draws, seed=own, progress=progress, engine=cast("Engine", engine))
         if self.kind is None:
             self.kind = "reported" if any(np.isfinite(o.reported) for o in engine.outcomes.values()) else "cpu"
         if self.kind == "cpu":

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference.abc import ABCPosterior
+from thrifty.inference.answers.call_checks import describe_method
 from thrifty.inference.answers.dimensions import has_evidence
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.shared_tolerance import share_tolerance
@@ -236,7 +237,7 @@ def _check_methods(posteriors: Mapping[str, Any]) -> None:
             )
         if not has_evidence(post):
             raise ConfigError(
-                f"the posterior of {name!r} ({type(post).__name__}) has no evidence",
+                f"{name!r}, {describe_method(post)}, has no evidence",
                 code="bad-setting",
                 why="it knows the posterior, but not how likely the data are",
                 fix="th.Corrected(posterior, th.NLE(prior).fit(simulations)), or th.NLE, th.ABC in its place",

@@ -30,11 +30,14 @@ from thrifty.inference.weighted_posterior import WeightedPosterior, describe_acc
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method, set_progress
 from thrifty.study.summary import Row, Summary, list_quantiles, make_round_cards, summarise, write_generations
+from thrifty.tables.pandas_io import draws_to_arviz, draws_to_pandas
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array, Levels, Posterior, find_discrete, levels_of
 from thrifty.weights import ess, quantile, sum_by_label
 
 if TYPE_CHECKING:
+    import arviz
+    import pandas
     from matplotlib.figure import Figure
 
     from thrifty.campaign.campaign import Campaign
@@ -118,6 +121,10 @@ class Study(Displayed):
 
         A saved study keeps them in its folder.
         """
+        return self.diagnose()
+
+    def diagnose(self, *, time_limit: Duration | None = "60 s") -> Diagnosis:
+        """Make all checks at x_o, within a time limit or without one (None), and keep them as `diagnosis`."""
         from thrifty.diagnostics import diagnose
         from thrifty.report.results import add_diagnosis
 
@@ -129,7 +136,8 @@ class Study(Displayed):
             )
 
         with warn_once(self._warned):
-            found = diagnose(self, seed=self.seed)
+            found = diagnose(self, time_limit=time_limit, seed=self.seed)
+        self.__dict__["diagnosis"] = found  # where the cached property looks
         for folder, result in self._saved:
             add_diagnosis(folder, result, found.to_dict())
         return found
@@ -137,12 +145,7 @@ class Study(Displayed):
     @property
     def cost_model(self) -> FittedCost | None:
         """The cost model of the campaign's plan; None without one, or where costs are paid at a price."""
-        from thrifty.costs import cost_from_dict
-
-        if self.campaign is None or self.campaign.price is not None:  # a cost model is not in units of a price
-            return None
-        recipe = self.campaign.session.settings().cost_model
-        return None if recipe is None else cost_from_dict(recipe)
+        return None if self.campaign is None else self.campaign.cost_model
 
     @cached_property
     def after_pilot(self) -> Simulations:
@@ -172,6 +175,23 @@ class Study(Displayed):
 
         label = self.method or "posterior"
         return pairs(self, self.x_o, prior=prior, truth=truth, names=self.names, others=others, label=label)
+
+    def to_arviz(self) -> arviz.InferenceData:
+        """Make the draws (`posterior`) and the observation (`observed_data`) for ArviZ; of one observation."""
+        return draws_to_arviz(self._draws_of_one(), self.names, self.x_o, self.simulations.x_names)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Make a DataFrame of the draws, one column per parameter; of one observation."""
+        return draws_to_pandas(self._draws_of_one(), self.names)
+
+    def _draws_of_one(self) -> Array:
+        if self.each:
+            raise ConfigError(
+                f"this study has {len(self.each)} observations, and one is exported at a time",
+                code="bad-observation",
+                fix="study.each[0].to_arviz(), and so on",
+            )
+        return self.samples
 
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
         """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,8 @@ from thrifty.tables.columns import (
 )
 from thrifty.types import Array
 from thrifty.weights import normalise
+
+_WEIGHTED = "the draws in prior count exp(log_weight) of sample_stats_prior; unweighted they are the proposal"
 
 if TYPE_CHECKING:
     import arviz
@@ -119,18 +122,51 @@ def to_dict(pairs: Columns) -> dict[str, Array]:
     return columns | {"x": np.array(pairs.x), "sample_weight": _normalise(pairs) * len(pairs.theta)}
 
 
+def make_inference_data(**groups: Any) -> arviz.InferenceData:
+    """Make ArviZ data of groups, without the warnings of ArviZ about its own future."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        return import_extra("arviz", "arviz").from_dict(**groups)
+
+
+def draws_to_arviz(draws: Array, names: Sequence[str], x_o: Array, x_names: Sequence[str] = ()) -> arviz.InferenceData:
+    """Make posterior draws (`posterior`) and the observation (`observed_data`) for ArviZ, as one chain.
+
+    Args:
+        draws: Equally weighted draws (n, p).
+        names: Of the parameters.
+        x_o: The observation.
+        x_names: Of its numbers, the coordinate `statistic`; or empty.
+    """
+    x = np.asarray(x_o, dtype=np.float64)
+    is_named = len(x_names) == x.size
+    return make_inference_data(
+        posterior={name: column[None] for name, column in zip(names, draws.T, strict=True)},
+        observed_data={"x": x.ravel() if is_named else x},
+        coords={"statistic": list(x_names)} if is_named else {},
+        dims={"x": ["statistic"]} if is_named else {},
+    )
+
+
+def draws_to_pandas(draws: Array, names: Sequence[str]) -> pandas.DataFrame:
+    """Make a DataFrame of draws (n, p), one column per parameter."""
+    return import_extra("pandas", "pandas").DataFrame(np.array(draws), columns=list(names))
+
+
 def to_arviz(pairs: Columns) -> arviz.InferenceData:
     """Make prior draws (`prior`), their outputs (`prior_predictive`) and log weights (`sample_stats_prior`) for ArviZ.
 
     One chain. Named outputs are the coordinate `statistic` of `x`. `log_weight` is normalised (its exponentials sum to
     one), so that `arviz.extract(idata, group="prior")` rows can be resampled by `exp(log_weight)`. The proposal is an
-    attribute `thrifty_proposal`, as JSON.
+    attribute `thrifty_proposal`, as JSON. Draws of a cost-aware campaign are not draws of the prior until they are
+    weighted: a plot of the group as it is shows the proposal, and the attribute `thrifty_weights` says so.
     """
     with np.errstate(divide="ignore"):
         stats = {"log_weight": np.log(_normalise(pairs))[None]}
     about, is_named = pairs.describe_proposal(), bool(pairs.x_names) and pairs.x.ndim == 2
-    return import_extra("arviz", "arviz").from_dict(
-        attrs=({} if about is None else {"thrifty_proposal": json.dumps(about)})
+    return make_inference_data(
+        attrs={"thrifty_weights": _WEIGHTED}
+        | ({} if about is None else {"thrifty_proposal": json.dumps(about)})
         | ({"thrifty_labels": json.dumps(pairs.labels)} if pairs.labels else {}),
         prior={name: column[None] for name, column in zip(pairs.parameter_names, pairs.theta.T, strict=True)},
         prior_predictive={"x": pairs.x[None]},

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import DataError
+from thrifty.proposals.reweighted import Reweighted
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Prior
 
@@ -17,7 +18,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
 
     Args:
         simulations: The runs.
-        new_prior: Any prior over the same parameters, inside the support of the old one.
+        new_prior: Any prior over the same parameters, inside the support of the old one; `th.truncate` cuts one to it.
         old_prior: The prior that the weights restore; taken from the proposal where it is known.
 
     Raises:
@@ -71,7 +72,10 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
         )
     log_weights = simulations.log_weights.copy()
     log_weights[counts] += shift
-    return simulations.reweighted(log_weights)
+    in_order = all(np.array_equal(order, np.arange(simulations.dim)) for order in columns)
+    if simulations.proposal is None or old_prior is not None or not in_order:
+        return simulations.reweighted(log_weights)
+    return simulations.reweighted(log_weights, Reweighted(simulations.proposal, old, new))
 
 
 def _match_columns(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
@@ -99,5 +103,17 @@ def _check_support(old: Prior, new: Prior, order: npt.NDArray[np.int64]) -> None
             f"{outside:.1%} of the new prior lies where the old one has no mass",
             code="outside-prior",
             why="no run was ever made there, so no weight can restore it",
-            fix="restrict the new prior to the support of the old one, or run a campaign under it",
+            fix=f"cut the new prior to the old one: th.truncate(new_prior, {describe_ends(old)}); or run a campaign"
+            " under it",
         )
+
+
+def describe_ends(prior: Prior) -> str:
+    """Write the support of a prior as the two arguments of `th.truncate`.
+
+    Example:
+        >>> describe_ends(th.Uniform([0, 0], [1, 2.5]))
+        '[0, 0], [1, 2.5]'
+    """
+    low, high = ("[" + ", ".join(f"{end:.12g}" for end in ends) + "]" for ends in prior.bounds)
+    return f"{low}, {high}"

@@ -331,7 +331,11 @@ class Simulations(Displayed, Columns):
         return pandas_io.to_dict(require_valid(self)._to_pairs())
 
     def to_arviz(self) -> arviz.InferenceData:
-        """Make ArviZ data with log weights; failed runs are left out."""
+        """Make ArviZ data with log weights; failed runs are left out.
+
+        The group `prior` holds the draws as they were made. `log_weight` in `sample_stats_prior` belongs to them:
+        resample by its exponential before they are shown as the prior.
+        """
         return pandas_io.to_arviz(require_valid(self)._to_pairs())
 
     def to_sbi(self) -> sbi_io.SbiTable:

@@ -122,7 +122,10 @@ def test_evidence_of_what_has_a_likelihood(name, fitted, tmp_path):
 @pytest.mark.parametrize("name", METHODS)
 def test_bad_observations(name, fitted):
     posterior = fitted[name]
-    for x_o, says in (([1.0, 2.0], "has 2 values, simulations have 3"), ([1.0, np.nan, 2.0], "NaN at position 1")):
+    for x_o, says in (
+        ([1.0, 2.0], "has 2 values, simulations have 3"),
+        ([1.0, np.nan, 2.0], "NaN in statistic 2 of 3"),
+    ):
         for use in (lambda x: posterior.sample(5, x), lambda x: posterior.log_prob(BOX.low[None], x)):
             with pytest.raises(th.ThriftyError, match=says) as caught:
                 use(x_o)

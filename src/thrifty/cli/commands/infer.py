@@ -33,7 +33,9 @@ def infer(
     seed: Annotated[int, typer.Option(help="Seed of training and draws.", min=0)] = 0,
     max_failed: MaxFailed = 0.01,
     allow_incomplete: AllowIncomplete = False,
-    all_checks: Annotated[bool, typer.Option("--all-checks", help="Run the checks even if they take hours.")] = False,
+    all_checks: Annotated[
+        bool, typer.Option("--all-checks", help="Check without a time limit, even if it takes hours.")
+    ] = False,
     no_checks: Annotated[bool, typer.Option("--no-checks", help="Skip the checks.")] = False,
     quiet: Quiet = False,
     json: Json = False,

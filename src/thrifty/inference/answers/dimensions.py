@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,9 @@ import numpy.typing as npt
 from thrifty.display import Card, Displayed
 from thrifty.errors import ConfigError, DataError, warn
 from thrifty.inference import archive
+from thrifty.inference.answers.call_checks import check_sample_call, describe_method, describe_missing
 from thrifty.inference.answers.evidence import LogEvidence
+from thrifty.inference.answers.exports import export_arviz, export_pandas
 from thrifty.inference.answers.kernel_density import estimate_log_density
 from thrifty.inference.answers.pilot import LogDensity, Pilot, integrate_density, sample_density
 from thrifty.inference.answers.sensitivity import Sensitivity, measure_sensitivity
@@ -32,6 +34,10 @@ from thrifty.plots.plotted_posterior import PlottedPosterior
 from thrifty.priors.families import as_parameter_names
 from thrifty.priors.prior_dict import prior_to_dict
 from thrifty.types import Array, Levels, as_rows, find_discrete, levels_of
+
+if TYPE_CHECKING:  # pragma: no cover
+    import arviz
+    import pandas
 
 PILOT_DRAWS = 1_000  # of the whole posterior: they say where its parameters lie, to begin there
 OUTER_SHARE = 0.005  # of the runs on each side: farther out a density over unbounded coordinates rests on single runs
@@ -89,6 +95,22 @@ class Divisible:
         check_draws(n, seed)
         return measure_sensitivity(self, x_o, n, seed)
 
+    def to_arviz(self, x_o: Any = None, *, n: int = 2_000, seed: int = 0) -> arviz.InferenceData:
+        """Make n draws at x_o (`posterior`) and x_o itself (`observed_data`) for ArviZ; names travel along."""
+        return export_arviz(self, x_o, n, seed)
+
+    def to_pandas(self, x_o: Any = None, *, n: int = 2_000, seed: int = 0) -> pandas.DataFrame:
+        """Make a DataFrame of n equally weighted draws at x_o, one column per parameter."""
+        return export_pandas(self, x_o, n, seed)
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        if "sample" in cls.__dict__:
+            cls.sample = check_sample_call(cls.__dict__["sample"])  # type: ignore[attr-defined]
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(describe_missing(self, name))
+
     def log_evidence(self, x_o: npt.ArrayLike, seed: int = 0) -> LogEvidence:
         """Refuse: this posterior has no density of x. Methods that have one answer (`th.NLE`, `th.ABC`, ...).
 
@@ -96,7 +118,7 @@ class Divisible:
             ConfigError: bad-setting.
         """
         raise ConfigError(
-            f"{type(self).__name__} has no evidence",
+            f"{describe_method(self)} has no evidence",
             code="bad-setting",
             why="it knows the posterior, but not how likely the data are",
             fix="th.Corrected(posterior, th.NLE(prior).fit(simulations)), or th.NLE, th.ABC in its place",

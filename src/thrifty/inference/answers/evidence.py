@@ -45,7 +45,7 @@ class LogEvidence(Displayed):
         se_without: What the standard error leaves out; empty where nothing is.
 
     Example:
-        >>> print(LogEvidence(-3.2184, 0.011, 8_000.0))
+        >>> LogEvidence(-3.2184, 0.011, 8_000.0)
         -3.218 ± 0.011
     """
 
@@ -64,7 +64,7 @@ class LogEvidence(Displayed):
     def __float__(self) -> float:
         return self.value
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return f"{self.value:.3f} ± {self.se:.2g}" + (f" (without {self.missing})" if self.missing else "")
 
 

@@ -30,6 +30,7 @@ from thrifty.weights import normalise
 MIN_ATOM_SHARE = 0.005  # of the weight on one value; it keeps its own knots, however many there are
 CELL_KNOTS = 256  # places where F is known: steps of 0.05 in z, finer than 20,000 runs can tell
 MAX_SCORE = 5.0  # beyond, u in single precision is 0 or 1: the middle of a cell is then taken in z
+MAX_STEP_ERROR = 1e-6  # of a step: rounding of a number that lies on the lattice
 MATCH = 1e-9  # of the spread: as far as a value may be from the tied value that it is
 
 
@@ -88,6 +89,14 @@ class Cells:
         mass = np.where(high > low, ndtr(high) - ndtr(low), 1.0)
         of_cells = np.log(np.maximum(mass, 1e-300)) + 0.5 * middle**2 + 0.5 * np.log(2 * np.pi)
         return np.where(high > low, of_cells, np.log(self._slopes(x))).sum(1)
+
+    def find_off_lattice(self, x: Array) -> npt.NDArray[np.bool_]:
+        """Find which columns (q,) of x (n, q) have a value between two steps, which no run can give."""
+        from_first = x - self.knots[:, 0] - self.step / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps = from_first / self.step
+        off = np.abs(steps - np.round(steps)) > MAX_STEP_ERROR
+        return np.asarray(((self.step > 0) & off).any(0), dtype=np.bool_)
 
     def _ends(self, x: Array) -> tuple[Array, Array]:
         """Return the normal scores of the ends of the cells of x (n, q); equal outside of cells."""

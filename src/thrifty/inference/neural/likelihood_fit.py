@@ -45,6 +45,7 @@ import numpy as np
 
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, QualityGateError
+from thrifty.inference.before_fit import BeforeFit
 from thrifty.inference.checks import MAX_FAILED_MASS, check_fit
 from thrifty.inference.neural.potential_posterior import PotentialPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, describe_failures, prepare
@@ -67,7 +68,7 @@ from thrifty.types import Array, Prior
 FailurePolicy = Literal["refuse", "model"]
 
 
-class LikelihoodMethod(DisplayedSettings, ABC):
+class LikelihoodMethod(BeforeFit, DisplayedSettings, ABC):
     """The fit of NLE and NRE; each adds its settings as fields, its network and its loss."""
 
     method: Literal["nle", "nre"]

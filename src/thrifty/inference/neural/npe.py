@@ -20,7 +20,8 @@ import numpy as np
 
 from thrifty.display import DisplayedSettings
 from thrifty.errors import ConfigError, WeightError, warn
-from thrifty.inference.checks import check_fit
+from thrifty.inference.before_fit import BeforeFit
+from thrifty.inference.checks import check_fit, check_weights_prior
 from thrifty.inference.neural.direct_posterior import DirectPosterior
 from thrifty.inference.neural.prepare import Rows, choose_condition_box, prepare, warn_failures
 from thrifty.inference.neural.recipes import (
@@ -55,7 +56,7 @@ ATOMS_PER_PAIR = 10  # parameters to choose from in the atomic loss: sbi's defau
 
 
 @dataclass(frozen=True, repr=False)
-class NPE(DisplayedSettings):
+class NPE(BeforeFit, DisplayedSettings):
     """Neural posterior estimation.
 
     Args:
@@ -114,6 +115,8 @@ class NPE(DisplayedSettings):
             DataError, WeightError, ConfigError: The table or the settings cannot be used; nothing was trained.
         """
         check_fit(simulations, seed)
+        if self.correction != "atomic":  # whose loss has the prior density in it
+            check_weights_prior(simulations, self.prior, type(self).__name__)
         from thrifty.inference.neural.modules.head_start import fit_shift
         from thrifty.inference.neural.networks import build_density, seed_torch
         from thrifty.inference.neural.training import Table, scale_to_mean_one, train

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, warn
 from thrifty.inference import archive
 from thrifty.inference.answers.evidence import LEARNING, LogEvidence, integrate_likelihood
 from thrifty.inference.answers.states import list_states
@@ -191,7 +191,23 @@ class PotentialPosterior(NeuralPosterior):
         self._check_series(x)
         if check:
             warn_if_far(self.trained.reach, x)
+            self._warn_if_between(x)
         return x
+
+    def _warn_if_between(self, x: Array) -> None:
+        """Warn of a count with a fraction: the likelihood is then that of the nearest cell, of which x is no value."""
+        frame = self.trained.frame
+        if frame.cells is None:
+            return
+        kept = np.flatnonzero(frame.keep)[frame.cells.which]
+        off = kept[frame.cells.find_off_lattice(x.reshape(len(x), -1)[:, kept])]
+        if len(off):
+            named = [self.x_names[i] if self.x_names else f"x_{i + 1}" for i in off]
+            warn(
+                f"[bad-observation] {', '.join(named[:5])}: the observed value lies between those that runs give,"
+                " such as a fraction where they count. Check the unit, or that it was not averaged",
+                stacklevel=4,
+            )
 
     def _log_joint(self, theta: Array, x: Array) -> Array:
         out = np.asarray(self.prior.log_prob(theta), dtype=np.float64).copy()
