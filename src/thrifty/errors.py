@@ -179,6 +179,11 @@ def warn(message: str, *, stacklevel: int = 3) -> None:
     warnings.warn(message, ThriftyWarning, stacklevel=_find_caller() or stacklevel)
 
 
+def is_own_file(path: str) -> bool:
+    """Return whether a file belongs to thrifty."""
+    return path.startswith(_HOME)
+
+
 def _find_caller() -> int:
     """Return the stack level of the first line outside thrifty, counted from `warn`; 0 where there is none."""
     frame, level = sys._getframe(1), 1

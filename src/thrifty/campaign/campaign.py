@@ -18,6 +18,7 @@ from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan, fit
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.quote import Quote, make_quote
+from thrifty.campaign.redo import forget_failed
 from thrifty.campaign.settings import (
     CampaignSettings,
     as_paths,
@@ -173,13 +174,26 @@ class Campaign(Displayed):
         time_limit: Duration | None = None,
         on_timeout: str | None = None,
         progress: ProgressMode | bool | None = "auto",
+        redo_failed: bool = False,
     ) -> Status:
-        """Run n timed prior draws (in all: called again, only what is missing)."""
+        """Run n timed prior draws (in all: called again, only what is missing).
+
+        Args:
+            n: Pilots in all.
+            workers: As for `run`.
+            engine: As for `run`.
+            time_limit: As for `run`.
+            on_timeout: As for `run`.
+            progress: As for `run`.
+            redo_failed: As for `run`.
+        """
         check_count(n, "pilot")
         limit = make_time_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
+            if redo_failed:
+                forget_failed(opened)
             Planner(opened).pilot(n)
             driver.run_pilot()
             driver.raise_if_interrupted()
@@ -295,6 +309,7 @@ class Campaign(Displayed):
         on_timeout: str | None = None,
         deadline: Duration | None = None,
         progress: ProgressMode | bool | None = "auto",
+        redo_failed: bool = False,
     ) -> Status:
         """Run what is planned and not yet done, until it is done or the budget is used.
 
@@ -307,12 +322,16 @@ class Campaign(Displayed):
                 in time, and what still runs then is ended and stays pending.
             progress: True for a bar, False for none, None (or "auto") for a bar in a terminal and in a notebook and
                 plain lines elsewhere; or "bar", "plain", "json", "quiet".
+            redo_failed: Make every failed run again, time-outs excepted: with the same parameters and the same random
+                numbers, as a corrected simulator would have made it (recorded in the folder).
         """
         limit = make_time_limit(time_limit, on_timeout)
         until = None if deadline is None else read_seconds(deadline, "deadline")
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
+            if redo_failed:
+                forget_failed(opened)
             ending = driver.run_planned(deadline=until, top_up=Planner(opened).top_up)
             driver.raise_if_interrupted()
             return driver.finish(ending)

@@ -30,7 +30,7 @@ from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
-from thrifty.store.sums import has_limits, has_unpriced
+from thrifty.store.sums import find_failed, has_limits, has_unpriced
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import CHARGED_STATUSES, Array, Prior
@@ -52,6 +52,7 @@ class OpenCampaign:
     prior: Prior
     settings: CampaignSettings
     check_draws: bool = True
+    simulator_changed: bool = field(default=False, init=False)  # since the runs so far; set by `checked_simulator`
     _pool_weights: Array = field(default_factory=lambda: np.empty(0))
     _figures: dict[str, Any] | None = None
 
@@ -269,12 +270,20 @@ class Session:
             if now != recorded:  # parts that the recorded one did not know, or files that moved
                 opened.keep(simulator=now)
             return self.simulator
+        failed = len(find_failed(opened.store, ",".join(map(str, known_shape(opened.store, opened.settings.shape)))))
+        opened.simulator_changed = True
         if not self.accept_changed:
+            again = " (it is recorded)"
+            if failed:
+                again = (
+                    f"; with it run(redo_failed=True) or pilot(..., redo_failed=True) makes the {failed:,} failed runs"
+                )
+                again += " again by the new code"
             raise CampaignError(
                 f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
                 code="simulator-changed",
                 why="runs of two versions would be mixed as if they were one model",
-                fix="use a new folder, or accept_changed=True (recorded in the folder)",
+                fix=f"use a new folder, or accept_changed=True{again}",
             )
         note = f"simulator changed and accepted: {'; '.join(changed[:5])}"
         opened.keep(notes=(*opened.settings.notes, note), simulator=now)

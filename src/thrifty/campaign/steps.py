@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -25,12 +26,25 @@ from thrifty.runner.task import Engine, Job, OutputNames
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
-from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_costs, sum_runs
+from thrifty.store.sums import (
+    count_statuses,
+    find_causes,
+    find_timeouts,
+    first_failure,
+    outputs_vary,
+    sum_costs,
+    sum_runs,
+)
 from thrifty.types import Array
 
 _log = logging.getLogger(__name__)
 MAX_MODELLED_RUNS = 2000  # pilots predicted when a call begins: an error of 4 % of the price at the most
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
+
+_REDO_FIX = (
+    "correct the simulator; then th.Campaign(..., accept_changed=True), and pilot(..., redo_failed=True) makes the"
+    " failed runs again. To look at one: simulator(theta, np.random.default_rng(0))"
+)
 
 
 @dataclass
@@ -79,6 +93,8 @@ class Driver:
         if not len(pending):
             return "done"
         store, settings = self.campaign.store, self.campaign.settings
+        if first:
+            self._refuse_again()
         history, priced = self._measure(pending, budget, limited=budget is not None or deadline is not None)
         schedule = Schedule(
             pending.index,
@@ -103,6 +119,7 @@ class Driver:
                 watcher=watching,
                 price=budget.spent_on if budget is not None else lambda outcome: outcome.cpu,
                 fail_fast=first,
+                failed_fix=_REDO_FIX,
                 must_spend=budget is not None and budget.of != "elapsed",
                 spent=0.0 if budget is None else self.campaign.spent(budget.of) * budget.per_unit,
                 predicted_price=self._predicted_price(schedule, budget),
@@ -115,6 +132,19 @@ class Driver:
             self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
+
+    def _refuse_again(self) -> None:
+        """Refuse to start more first runs where all that there are failed, and the simulator is the same."""
+        store = self.campaign.store
+        counts = Counter(dict(store.query("SELECT status, count(*) FROM runs GROUP BY 1")))
+        is_broken = counts.total() >= FIRST_RUNS and not counts["ok"] and not counts["timeout"]
+        if is_broken and not self.campaign.simulator_changed:
+            raise self._all_failed_error(counts)
+
+    def _all_failed_error(self, counts: Counter[str]) -> SimulatorError:
+        store = self.campaign.store
+        is_same = len({cause.text for cause in find_causes(store, None)}) == 1
+        return all_failed_error(counts, first_failure(store), fix=_REDO_FIX, is_same=is_same)
 
     def _learn_names(self) -> OutputNames:
         campaign, settings = self.campaign, self.campaign.settings
@@ -159,7 +189,7 @@ class Driver:
         shape = known_shape(store, self.campaign.settings.shape)
         counts = count_statuses(store, ",".join(map(str, shape)))
         if counts.total() >= least and not counts["ok"] and not counts["timeout"]:
-            raise all_failed_error(counts, self._loop.first_error if self._loop else "")
+            raise self._all_failed_error(counts)
         if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not outputs_vary(store, ",".join(map(str, shape))):
             raise SimulatorError(
                 f"output is identical for all {counts['ok']} pilots",

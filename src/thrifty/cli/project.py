@@ -148,6 +148,7 @@ def start_session(
     *,
     workers: int | None,
     accept_changed: bool,
+    redo_failed: bool = False,
     check: OutputCheck | None = None,
 ) -> Session:
     """Load the simulator, open the campaign or make it with a copy of its configuration, and run the missing pilot.
@@ -155,6 +156,7 @@ def start_session(
     `check` sees the first output of the pilot before more is run.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.redo import begin_redo
 
     if workers is not None and workers < 1:
         raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
@@ -181,6 +183,8 @@ def start_session(
         depends_on=list_files(settings),
     )
     _keep_copy(place / NAME, settings.text)
+    if redo_failed and (again := begin_redo(campaign.session)):
+        screen.step("redo", f"{count_things(again, 'failed run')}, with the same parameters and random numbers")
     session = Session(settings, campaign, run, screen, made, check)
     _run_pilot(session)
     return session
@@ -205,7 +209,23 @@ def _check_unchanged(folder: Path, simulator: Any, files: list[Path]) -> None:
             f"the simulator changed since {relative_path(folder)} began: {'; '.join(changed[:5])}",
             code="simulator-changed",
             why="mixing versions mixes models",
+            fix=_accept_fix(folder),
         )
+
+
+def _accept_fix(folder: Path) -> str:
+    """Say how to go on with a changed simulator, and with the runs that failed before."""
+    from thrifty.campaign.settings import CampaignSettings
+    from thrifty.store.read import known_shape
+    from thrifty.store.store import Store
+    from thrifty.store.sums import find_failed
+
+    name = relative_path(folder)
+    fix = f"a new folder, or thrifty run {name} --accept-changed-simulator (it is recorded)"
+    with closing(Store.open(folder, readonly=True)) as store:
+        shape = known_shape(store, CampaignSettings.parse(store.settings()).shape)
+        failed = len(find_failed(store, ",".join(map(str, shape))))
+    return f"{fix}; --redo-failed makes the {count_things(failed, 'failed run')} again" if failed else fix
 
 
 def _first_missing(folder: Path) -> Path:
@@ -239,6 +259,11 @@ def _run_pilot(session: Session) -> None:
         if session.made and error.code in ("simulator-failed", "constant-output"):  # it holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
+        elif error.code == "simulator-failed":
+            error.fix = (
+                "correct the simulator (thrifty check shows what a run does), then thrifty run"
+                f" {relative_path(campaign.folder)} --accept-changed-simulator --redo-failed"
+            )
         raise
 
 

@@ -40,6 +40,8 @@ def infer(
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
     progress: bool | None = None,
+    accept_changed: bool = False,
+    redo_failed: bool = False,
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
 
@@ -70,6 +72,8 @@ def infer(
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
         progress: Show how far runs and training are: True, False, or None for a bar in a terminal and in a notebook
             and lines elsewhere.
+        accept_changed: Go on although the simulator's code changed since the folder began, as for `th.Campaign`.
+        redo_failed: Make the failed runs of the folder again, as for `Campaign.run`.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -100,6 +104,8 @@ def infer(
         max_failed=max_failed,
         depends_on=depends_on,
         progress=progress,
+        accept_changed=accept_changed,
+        redo_failed=redo_failed,
     )
 
 

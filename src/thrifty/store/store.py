@@ -289,8 +289,8 @@ class Store:
         yield from self._groups(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx", size)
 
     def forget(self, indices: Sequence[int]) -> None:
-        """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
-        with translate_sqlite_errors(self.folder), self.db:
+        """Make runs pending again: damaged ones, time-outs whose limit is now longer, or failures of corrected code."""
+        with self.transaction():
             self.db.execute("DELETE FROM meta WHERE key = ?", (FIGURES,))
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
@@ -310,6 +310,10 @@ class Store:
         """Add the cost of attempts whose results are not kept; an unknown cost adds nothing."""
         before = self.discarded()
         self.put("discarded", {kind: before.get(kind, 0.0) + (c if c >= 0 else 0.0) for kind, c in cost.items()})
+
+    def count_runs(self) -> int:
+        """Count the runs that have finished."""
+        return int(self.query("SELECT count(*) FROM runs")[0][0])
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""

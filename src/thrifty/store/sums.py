@@ -6,10 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from thrifty.runner.causes import Cause, group_causes, last_line
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.store import Store
 from thrifty.store.validate import BlockState
 from thrifty.types import CHARGED_STATUSES
+
+_FAILED = "FROM runs WHERE (status <> 'ok' OR shape IS NOT ?)"
 
 
 def sum_runs(store: Store, through: float | None = None) -> dict[str, float | None]:
@@ -53,6 +56,44 @@ def find_timeouts(store: Store, seconds: float) -> list[int]:
     sql = "SELECT idx, policy FROM runs WHERE status = 'timeout' AND time_limit < ?"
     rules = ((index, read_policy(policy or "")) for index, policy in store.query(sql, seconds))
     return [index for index, rule in rules if rule is None or rule.on_timeout != "lazy"]
+
+
+def find_failed(store: Store, shape: str) -> list[int]:
+    """Return the indices of failed runs, time-outs excepted; an output of another shape is a failure."""
+    return [int(row[0]) for row in store.query(f"SELECT idx {_FAILED} AND status <> 'timeout' ORDER BY idx", shape)]
+
+
+def find_causes(store: Store, shape: str | None) -> list[Cause]:
+    """Return why runs failed, the most common cause first, time-outs included."""
+    rows = store.query(f"SELECT idx, status, shape, error {_FAILED} ORDER BY idx", shape)
+    return group_causes(
+        (int(index), _describe_failure(str(status), found, shape, str(error or "")))
+        for index, status, found, error in rows
+    )
+
+
+def _describe_failure(status: str, found: str | None, shape: str | None, error: str) -> str:
+    """Return the last line of the error, or what else was wrong."""
+    if status == "ok":
+        return f"returned {_describe_shape(found)}, the others {_describe_shape(shape)}"
+    return last_line(error) if error.strip() else status
+
+
+def _describe_shape(text: str | None) -> str:
+    """Write a shape of the store in words.
+
+    Example:
+        >>> _describe_shape("3"), _describe_shape("2,3")
+        ('3 values', '2 x 3 values')
+    """
+    sizes = [size for size in (text or "").split(",") if size]
+    return f"{' x '.join(sizes) or 1} value{'' if sizes in ([], ['1']) else 's'}"
+
+
+def first_failure(store: Store) -> str:
+    """Return the message of the first failed run, "" if there is none."""
+    found = store.query("SELECT error FROM runs WHERE status <> 'ok' AND error IS NOT NULL ORDER BY idx LIMIT 1")
+    return str(found[0][0]) if found else ""
 
 
 def sum_costs(store: Store, indices: Sequence[int]) -> dict[str, float]:

@@ -352,9 +352,12 @@ def infer(
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
     progress: bool | None = None,
+    accept_changed: bool = False,
+    redo_failed: bool = False,
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.redo import begin_redo
     from thrifty.campaign.settings import check_count
     from thrifty.inference.checks import check_observed
     from thrifty.priors import as_prior
@@ -372,7 +375,11 @@ def infer(
         _check_sequential(method, runs)
     make_time_limit(time_limit, on_timeout)  # refuses before a folder is made
     place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
-    campaign = Campaign(place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
+    campaign = Campaign(
+        place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on, accept_changed=accept_changed
+    )
+    if redo_failed:
+        begin_redo(campaign.session)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if is_sequential:
