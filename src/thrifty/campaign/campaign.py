@@ -396,7 +396,9 @@ class Campaign(Displayed):
 
         return write(Path(path), self.folder)
 
-    def infer(self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS) -> study.Study:
+    def infer(
+        self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS, name: str = ""
+    ) -> study.Study:
         """Infer the posterior at x_o from the runs of this campaign, and keep it in the folder, where reports find it.
 
         The same as `method.fit(campaign.simulations())`, whose posterior is kept nowhere, and `th.Study(...).save()`.
@@ -407,11 +409,13 @@ class Campaign(Displayed):
             method: A name ("npe", the default, "abc", ...), a class (`th.ABC`) or one with settings.
             seed: Seed of networks, draws and checks.
             max_failed: As for `simulations`.
+            name: Of the result, a folder under `infer/`. By default the name of the method, with a number where that
+                belongs to another observation: nothing but the same method at the same observation is replaced.
         """
         from thrifty.study import study
 
-        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed)
-        found.save()
+        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed, name=name)
+        found.save(name=name)
         return found
 
     def verify(self, repair: bool = False) -> Verification:

@@ -42,6 +42,7 @@ def infer(
     progress: bool | None = None,
     accept_changed: bool = False,
     redo_failed: bool = False,
+    name: str = "",
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
 
@@ -74,6 +75,7 @@ def infer(
             and lines elsewhere.
         accept_changed: Go on although the simulator's code changed since the folder began, as for `th.Campaign`.
         redo_failed: Make the failed runs of the folder again, as for `Campaign.run`.
+        name: Of the result in the folder, as for `Campaign.infer`.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -106,6 +108,7 @@ def infer(
         progress=progress,
         accept_changed=accept_changed,
         redo_failed=redo_failed,
+        name=name,
     )
 
 
