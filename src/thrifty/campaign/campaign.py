@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,7 @@ from thrifty.runner.simulator import bind_names
 from thrifty.runner.task import CostKind, Engine, get_name
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
-from thrifty.store.lock import FolderLock
+from thrifty.store.lock import FolderLock, has_driver
 from thrifty.store.repair import Verification, find_damage, repair_damage
 from thrifty.store.schema import NAME, translate_os_errors
 from thrifty.store.store import Store
@@ -197,7 +198,7 @@ class Campaign(Displayed):
             Planner(opened).pilot(n)
             driver.run_pilot()
             driver.raise_if_interrupted()
-            return opened.status()
+            return driver.end_status()
 
     def plan(
         self,
@@ -368,7 +369,7 @@ class Campaign(Displayed):
         every draw and every run.
         """
         with self.session.reading(check_draws=False) as opened:
-            return opened.status()
+            return replace(opened.status(), running=has_driver(self.folder))
 
     def failure_map(self) -> FailureMap:
         """Learn P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""

@@ -128,7 +128,12 @@ class CampaignSettings:
 
     def name_kind(self, budget: Budget | None) -> str:
         """Name the kind of seconds that costs are in, beside a budget of wall time; "" where none is needed."""
-        if budget is None or budget.of != "elapsed" or self.unit != "s":
+        return self.seconds_kind if budget is not None and budget.of == "elapsed" else ""
+
+    @property
+    def seconds_kind(self) -> str:
+        """Name the kind of seconds that costs are shown in; "" where they are in another unit."""
+        if self.unit != "s":
             return ""
         return "CPU time" if self.cost_kind == "cpu" else "wall time of single runs"
 

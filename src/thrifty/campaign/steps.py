@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -216,7 +216,7 @@ class Driver:
                 fix="run() again with lazy, extend, restrict or weight, or a longer limit",
             )
         self.campaign.keep_figures()
-        status = self.campaign.status()
+        status = self.end_status()
         if status.failed_mass > MAX_FAILED_MASS:
             warn(
                 f"{failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)}"
@@ -224,6 +224,10 @@ class Driver:
                 stacklevel=4,
             )
         return status
+
+    def end_status(self) -> Status:
+        """Return the status as it is when this driver has ended."""
+        return replace(self.campaign.status(), running=False)
 
     def _extend_timeouts(self) -> None:
         """Under "extend", make earlier time-outs pending again when the limit is now longer."""
@@ -292,4 +296,5 @@ class Driver:
         settings = self.campaign.settings
         total = count_done(self.campaign.store) + len(pending)
         amount = budget.amount if budget is not None and budget.of == settings.cost_kind else None
-        return Watched(total, settings.unit, self.campaign.sum_up, amount)
+        used = None if budget is None else lambda: self.campaign.spent(budget.of) * budget.per_unit / budget.amount
+        return Watched(total, settings.unit, self.campaign.sum_up, amount, used, kind=settings.seconds_kind)

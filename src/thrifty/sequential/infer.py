@@ -53,10 +53,10 @@ def infer(
         prior: Anything `th.as_prior` reads.
         x_o: The observation, as the simulator returns it, by name where its numbers have names; with rounds also
             several (k, *event).
-        n: Runs of the campaign, besides the pilot, whose runs are used as well; 5000 where no budget is given. With
-            rounds, and for other sequential methods: all runs.
-        budget: Total cost, pilot included: "2 cpu-h", "40 min", or a number in the unit of cost; with n as well,
-            whichever comes first ends the runs.
+        n: Runs of the campaign, besides the pilot, whose runs are used as well; 5000 where no budget is given, and then
+            a line says first what they will cost. With rounds, and for other sequential methods: all runs.
+        budget: Total cost, pilot included: "2 cpu-h", "40 min", or, with cost="reported", a number; with n as
+            well, whichever comes first ends the runs.
         pilot: Timed runs from the prior before the plan. By default a fifth of n and at most 200; with a budget at most
             200 and a tenth of it, after ten for each parameter.
         rounds: How many rounds, at most (`th.Rounds`): for one observation whose posterior is narrow.

@@ -392,17 +392,19 @@ def infer(
     from thrifty.inference.checks import check_observed
     from thrifty.priors import as_prior
     from thrifty.report.results import check_name
-    from thrifty.study.campaign_steps import Runs
+    from thrifty.study.campaign_steps import Runs, announce, check_unit
 
     prior = as_prior(prior)
     check_observed(x_o)
     method = set_progress(make_method(method, prior), progress)
-    n = DEFAULT_RUNS if n is None and budget is None else n
+    check_unit(budget, cost)
+    is_default = n is None and budget is None
+    n = DEFAULT_RUNS if is_default else n
     if n is not None:
         check_count(n, "infer")
     if name:
         check_name(name)
-    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed, progress)
+    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed, progress, is_default)
     is_sequential = hasattr(method, "run")  # it chooses its own runs
     if is_sequential:
         _check_sequential(method, runs)
@@ -416,6 +418,8 @@ def infer(
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if is_sequential:
+        if is_default:
+            announce(f"neither n nor budget was given: at most {n:,} runs, the default", progress)
         began = time.monotonic()
         study = method.run(campaign, x_o, n=n, budget=budget, seed=seed, workers=workers)
         same = {"campaign": campaign, "method": _name(method), "seed": seed, "seconds": time.monotonic() - began}
