@@ -211,17 +211,6 @@ def format_share(share: float) -> str:
     return "<1%" if 1e-6 < share < 0.005 else f"{round(share, 2) + 0.0:.0%}"
 
 
-def format_percent(share: float) -> str:
-    """Write a share in percent with two figures, without powers of ten.
-
-    Example:
-        >>> format_percent(1.0), format_percent(0.0437), format_percent(0.00123), format_percent(0.996)
-        ('100%', '4.4%', '0.12%', '99.6%')
-    """
-    percent = 100 * share
-    return f"{percent:.3g}%" if percent >= 10 else f"{percent:.2g}%"
-
-
 def list_shares(shares: Mapping[Any, float]) -> str:
     """Write the probability of each category.
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.block_draws import redraw
 from thrifty.campaign.budget import Price
-from thrifty.campaign.failures import FailureMap
+from thrifty.campaign.failures import FailedRuns, FailureMap, find_failed_runs
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan, fit
@@ -370,6 +370,11 @@ class Campaign(Displayed):
         """
         with self.session.reading(check_draws=False) as opened:
             return replace(opened.status(), running=has_driver(self.folder))
+
+    def failures(self) -> FailedRuns:
+        """Return the failed runs: print it for the causes, `failures().messages[index]` is one message in full."""
+        with self.session.reading(check_draws=False) as opened:
+            return find_failed_runs(opened.store, opened.settings.shape)
 
     def failure_map(self) -> FailureMap:
         """Learn P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""

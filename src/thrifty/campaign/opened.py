@@ -45,6 +45,7 @@ class OpenCampaign:
         store: Open for reading or writing.
         prior: Of the parameters.
         settings: Parsed from the store; `keep` changes both.
+        warned: Warnings that this campaign has said, each of them once.
         check_draws: Whether the checksum of every draw is tested when the table is read.
     """
 
@@ -52,6 +53,7 @@ class OpenCampaign:
     prior: Prior
     settings: CampaignSettings
     check_draws: bool = True
+    warned: set[str] = field(default_factory=set)
     simulator_changed: bool = field(default=False, init=False)  # since the runs so far; set by `checked_simulator`
     _pool_weights: Array = field(default_factory=lambda: np.empty(0))
     _figures: dict[str, Any] | None = None
@@ -232,6 +234,7 @@ class Session:
         simulator: None for a campaign that is only read.
         accept_changed: Whether a simulator that changed since the first run may be used.
         depends_on: Data files and folders that it reads.
+        warned: Warnings that were said of its cost model.
     """
 
     folder: Path
@@ -239,13 +242,14 @@ class Session:
     simulator: Callable[..., Any] | None
     accept_changed: bool = False
     depends_on: tuple[Path, ...] = ()
+    warned: set[str] = field(default_factory=set)
 
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
         """Open the folder without locking or changing it."""
         with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
             store.hold_snapshot()
-            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
+            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws, self.warned)
 
     def settings(self) -> CampaignSettings:
         """Read the settings of the campaign."""
@@ -256,7 +260,8 @@ class Session:
     def writing(self) -> Iterator[OpenCampaign]:
         """Open the folder under its lock."""
         with translate_os_errors(self.folder), FolderLock(self.folder), closing(Store.open(self.folder)) as store:
-            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()))
+            settings = CampaignSettings.parse(store.settings())
+            yield OpenCampaign(store, self.prior, settings, warned=self.warned)
 
     def checked_simulator(self, opened: OpenCampaign) -> Callable[..., Any]:
         """Return the simulator; refuse one that is missing, or that changed since the first run."""

@@ -18,9 +18,10 @@ from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.requests import Proposed, Tabulated, hash_cost, read_tradeoff, request_key
 from thrifty.campaign.weighting import proposal_of
 from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
-from thrifty.errors import CampaignError, CostError, warn
+from thrifty.errors import CampaignError, CostError, warn, warn_once
 from thrifty.proposals import CostAware
 from thrifty.runner.seeds import flip_coin
+from thrifty.store.sums import sum_planned
 from thrifty.store.table import Table
 from thrifty.store.validate import reject_malformed
 from thrifty.tradeoff import Tradeoff
@@ -251,7 +252,8 @@ class Planner:
     def _fit(self) -> FittedCost:
         """Fit the cost of all finished runs."""
         theta, cost, _ = self._timed_runs()
-        return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
+        with warn_once(self.campaign.warned):
+            return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
 
     def _committed(self, part: int, *, by_number: bool) -> int:
         """Count draws of a part besides the pilot; by number, without draws that an earlier budget did not admit."""
@@ -264,11 +266,10 @@ class Planner:
         others = [b for b in blocks if b.admitted and b.mode != "pilot" and b.part != part]
         if not others:
             return None
-        own = [b.id for b in blocks if b.part == part and b.mode != "pilot"]
-        table, settings = self.campaign.table.counted(), self.campaign.settings
-        table = table.select(~np.isin(table.block, own))
-        cost = np.where(table.done, table.cost(settings.cost_kind), table.predicted)
-        return len(table), float(np.nansum(cost)) * settings.cost_scale
+        settings = self.campaign.settings
+        pilots = [b for b in blocks if b.mode == "pilot"]
+        runs, cost = sum_planned(self.campaign.store, (*pilots, *others), settings.cost_kind)
+        return runs, cost * settings.cost_scale
 
     def _prior_part(self) -> None:
         """Number 0 is the prior in every campaign, also in one that begins without a pilot."""

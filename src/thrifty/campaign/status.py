@@ -9,8 +9,8 @@ from typing import Any
 from thrifty.campaign.budget import Budget, explain_wall_time
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
-from thrifty.display import Card, Displayed, count_things, format_percent, format_share
-from thrifty.durations import format_amount, format_kind
+from thrifty.display import Card, Displayed, count_things, format_share
+from thrifty.durations import format_amount, format_kind, format_percent
 from thrifty.runner.snapshot import Saved, Totals
 
 

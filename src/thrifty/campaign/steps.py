@@ -11,17 +11,20 @@ from typing import Any, cast
 import numpy as np
 
 from thrifty.campaign.budget import Budget
+from thrifty.campaign.failures import find_failed_runs
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.simulate import not_deterministic
 from thrifty.campaign.status import Status
 from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
 from thrifty.errors import CampaignError, SimulatorError, warn
+from thrifty.runner.causes import describe_causes
 from thrifty.runner.first_output import FirstOutputCheck, OutputCheck
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.signatures import explain_vector
 from thrifty.runner.task import Engine, Job, OutputNames
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
@@ -144,7 +147,8 @@ class Driver:
     def _all_failed_error(self, counts: Counter[str]) -> SimulatorError:
         store = self.campaign.store
         is_same = len({cause.text for cause in find_causes(store, None)}) == 1
-        return all_failed_error(counts, first_failure(store), fix=_REDO_FIX, is_same=is_same)
+        hint = explain_vector(self.simulator, self.campaign.settings.names)
+        return all_failed_error(counts, first_failure(store), fix=_REDO_FIX, is_same=is_same, hint=hint)
 
     def _learn_names(self) -> OutputNames:
         campaign, settings = self.campaign, self.campaign.settings
@@ -218,9 +222,12 @@ class Driver:
         self.campaign.keep_figures()
         status = self.end_status()
         if status.failed_mass > MAX_FAILED_MASS:
+            causes = describe_causes(find_failed_runs(self.campaign.store, self.campaign.settings.shape).causes)
+            counted = failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)
             warn(
-                f"{failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)}"
-                f" ({100 * status.failed_mass:.1f} % of prior mass). The posterior is conditional on finishing.",
+                f"[too-many-failures] {counted} ({100 * status.failed_mass:.1f} % of prior mass){causes}."
+                " The posterior is conditional on finishing.\n"
+                "  fix: campaign.failures() shows the messages; correct the simulator, then run(redo_failed=True)",
                 stacklevel=4,
             )
         return status

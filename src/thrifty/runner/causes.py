@@ -54,6 +54,24 @@ def find_place(error: str) -> str:
     return f"line {line}{file}, in {function}"
 
 
+def describe_failure(status: str, found: str | None, shape: str | None, error: str) -> str:
+    """Return the last line of the error, or what else was wrong."""
+    if status == "ok":
+        return f"returned {_describe_shape(found)}, the others {_describe_shape(shape)}"
+    return last_line(error) if error.strip() else status
+
+
+def _describe_shape(text: str | None) -> str:
+    """Write a shape of the store in words.
+
+    Example:
+        >>> _describe_shape("3"), _describe_shape("2,3")
+        ('3 values', '2 x 3 values')
+    """
+    sizes = [size for size in (text or "").split(",") if size]
+    return f"{' x '.join(sizes) or 1} value{'' if sizes in ([], ['1']) else 's'}"
+
+
 def group_causes(failed: Iterable[tuple[int, str]]) -> list[Cause]:
     """Count equal causes of (index, reason), the most common first; numbers in a reason do not tell causes apart.
 
@@ -78,3 +96,13 @@ def list_causes(causes: Sequence[Cause]) -> str:
     listed = [f"{f'{cause.count:,} ' if len(causes) > 1 else ''}{cause.text}" for cause in causes[:MAX_CAUSES]]
     more = sum(cause.count for cause in causes[MAX_CAUSES:])
     return "; ".join([*listed, *([f"{more:,} others"] if more else [])])
+
+
+def describe_causes(causes: Sequence[Cause]) -> str:
+    """Name the most common causes with a run to look at, as the end of a sentence; "" where there is none.
+
+    Example:
+        >>> describe_causes([Cause(2, 4, "diverged"), Cause(1, 7, "no memory")])
+        ': 2 diverged; 1 no memory (for example run 4)'
+    """
+    return f": {list_causes(causes)} (for example run {causes[0].index})" if causes else ""

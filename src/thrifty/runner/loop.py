@@ -23,6 +23,7 @@ from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.retries import Retries
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.signatures import explain_vector
 from thrifty.runner.task import Engine, Job, Outcome, OutputNames, Report, Task
 from thrifty.runner.time_limits import TimeLimit
 
@@ -265,7 +266,11 @@ class Loop:
         total = self._statuses.total()
         if self.fail_fast and total >= FIRST_RUNS and self._statuses["ok"] == 0 and not self._statuses["timeout"]:
             raise all_failed_error(
-                self._statuses, self.first_error, fix=self.failed_fix, is_same=len(self._causes) == 1
+                self._statuses,
+                self.first_error,
+                fix=self.failed_fix,
+                is_same=len(self._causes) == 1,
+                hint=explain_vector(self.job.simulator, self.job.names),
             )
         for outcome in outcomes if self.must_spend else ():
             if outcome.status == "ok" or self.price(outcome) != 0:
@@ -277,7 +282,13 @@ class Loop:
 
 
 def all_failed_error(
-    statuses: Counter[str], first_error: str, *, which: str = "first", fix: str = "", is_same: bool = False
+    statuses: Counter[str],
+    first_error: str,
+    *,
+    which: str = "first",
+    fix: str = "",
+    is_same: bool = False,
+    hint: str = "",
 ) -> SimulatorError:
     """Make the error for the case that not one of the first runs (or of the last) gave numbers.
 
@@ -287,6 +298,7 @@ def all_failed_error(
         which: "first" or "last".
         fix: The way out; by default to try the simulator by hand.
         is_same: Whether all of them failed with this error.
+        hint: What may be the reason.
     """
     total, cause, place = statuses.total(), last_line(first_error), find_place(first_error)
     counted = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
@@ -300,6 +312,6 @@ def all_failed_error(
     return SimulatorError(
         what,
         code="simulator-failed",
-        why="a simulator that always fails is broken, not unlucky",
+        why=hint or "a simulator that always fails is broken, not unlucky",
         fix=fix or "try it in this process: simulator(theta, np.random.default_rng(0))",
     )

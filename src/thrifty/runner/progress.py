@@ -16,8 +16,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from thrifty.display import format_percent
-from thrifty.durations import format_amount, format_kind
+from thrifty.durations import format_amount, format_kind, format_percent
 from thrifty.errors import ConfigError
 from thrifty.progress_bar import NotebookBar, is_notebook
 from thrifty.runner.schedule import Schedule

@@ -95,6 +95,29 @@ def read_signature(simulator: Callable[..., Any], names: Sequence[str] = ()) -> 
     return _arrange(parameters, {**sources, **_assign_randomness(parameters, sources)}, refuse)
 
 
+def explain_vector(simulator: Callable[..., Any], names: Sequence[str]) -> str:
+    """Say that the argument named like the only parameter is a vector, as documented; "" where there is none.
+
+    Example:
+        >>> explain_vector(lambda mu, rng: mu, ("mu",))
+        "'mu' is the only parameter, so the argument mu is the vector of length 1, not a number: use mu[0]"
+        >>> explain_vector(lambda theta, rng: theta, ("mu",)), explain_vector(lambda a, b: a, ("a", "b"))
+        ('', '')
+    """
+    if len(names) != 1 or names[0] == "theta" or hasattr(simulator, "call_style"):
+        return ""
+    try:
+        parameters = list(inspect.signature(simulator).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    name = names[0]
+    if not any(p.name == name and p.kind in _POSITIONAL for p in parameters):
+        return ""
+    return (
+        f"{name!r} is the only parameter, so the argument {name} is the vector of length 1, not a number: use {name}[0]"
+    )
+
+
 def _goes_by_name(parameters: list[inspect.Parameter], plain: list[inspect.Parameter], names: Sequence[str]) -> bool:
     if plain and plain[0].kind in _POSITIONAL and len(names) == 1:
         return False  # one parameter is the vector of length 1, whatever its name

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from thrifty.runner.causes import Cause, group_causes, last_line
+from thrifty.runner.causes import Cause, describe_failure, group_causes
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.store import Store
-from thrifty.store.validate import BlockState
+from thrifty.store.validate import Block, BlockState
 from thrifty.types import CHARGED_STATUSES
 
 _FAILED = "FROM runs WHERE (status <> 'ok' OR shape IS NOT ?)"
@@ -58,6 +58,17 @@ def find_timeouts(store: Store, seconds: float) -> list[int]:
     return [index for index, rule in rules if rule is None or rule.on_timeout != "lazy"]
 
 
+def sum_planned(store: Store, blocks: Iterable[Block], column: str) -> tuple[int, float]:
+    """Count the draws of these blocks that will be completed, and sum their cost, measured or else predicted."""
+    assert column in ("cpu", "wall", "reported")
+    sql = (
+        f"SELECT count(*), total(CASE WHEN r.idx IS NULL THEN p.predicted ELSE r.{column} END)"
+        " FROM plan p LEFT JOIN runs r ON r.idx = p.idx WHERE p.idx >= ? AND p.idx < ?"
+    )
+    found = [store.query(sql, block.first, block.first + block.admitted)[0] for block in blocks]
+    return sum(int(row[0]) for row in found), sum(float(row[1]) for row in found)
+
+
 def find_failed(store: Store, shape: str) -> list[int]:
     """Return the indices of failed runs, time-outs excepted; an output of another shape is a failure."""
     return [int(row[0]) for row in store.query(f"SELECT idx {_FAILED} AND status <> 'timeout' ORDER BY idx", shape)]
@@ -67,27 +78,15 @@ def find_causes(store: Store, shape: str | None) -> list[Cause]:
     """Return why runs failed, the most common cause first, time-outs included."""
     rows = store.query(f"SELECT idx, status, shape, error {_FAILED} ORDER BY idx", shape)
     return group_causes(
-        (int(index), _describe_failure(str(status), found, shape, str(error or "")))
+        (int(index), describe_failure(str(status), found, shape, str(error or "")))
         for index, status, found, error in rows
     )
 
 
-def _describe_failure(status: str, found: str | None, shape: str | None, error: str) -> str:
-    """Return the last line of the error, or what else was wrong."""
-    if status == "ok":
-        return f"returned {_describe_shape(found)}, the others {_describe_shape(shape)}"
-    return last_line(error) if error.strip() else status
-
-
-def _describe_shape(text: str | None) -> str:
-    """Write a shape of the store in words.
-
-    Example:
-        >>> _describe_shape("3"), _describe_shape("2,3")
-        ('3 values', '2 x 3 values')
-    """
-    sizes = [size for size in (text or "").split(",") if size]
-    return f"{' x '.join(sizes) or 1} value{'' if sizes in ([], ['1']) else 's'}"
+def read_messages(store: Store, shape: str | None) -> dict[int, str]:
+    """Return the whole message of each failed run, by its index."""
+    rows = store.query(f"SELECT idx, status, shape, error {_FAILED} ORDER BY idx", shape)
+    return {int(i): str(error or "") or describe_failure(str(s), found, shape, "") for i, s, found, error in rows}
 
 
 def first_failure(store: Store) -> str:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.display import Card, count_things, format_number, format_percent
-from thrifty.durations import format_amount
+from thrifty.display import Card, count_things, format_number
+from thrifty.durations import format_amount, format_percent
 from thrifty.tables.columns import Columns
 from thrifty.types import Array
 from thrifty.weights import ess, mass_of

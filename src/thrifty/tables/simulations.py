@@ -46,6 +46,7 @@ class Simulations(Displayed, Columns):
         names, x_names: Names of parameters and statistics, or empty.
         unit: Unit of cost.
         proposal: The weighting behind `log_weights`, where known.
+        messages: Index -> why the run failed, of runs made by `th.simulate`; in no file.
 
     Example:
         >>> sims = Simulations.from_arrays(theta=[[1.0], [2.0]], x=[[0.1, 0.2], [0.3, np.nan]])
@@ -58,6 +59,7 @@ class Simulations(Displayed, Columns):
     status: npt.NDArray[np.str_] = None  # type: ignore[assignment]
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
+    messages: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
