@@ -18,6 +18,7 @@ from thrifty.cli.output import FOLDER, Screen
 from thrifty.cli.simulator_loading import load_simulator
 from thrifty.display import count_things
 from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError, ThriftyError, warn
+from thrifty.named import find_nearest
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
@@ -295,7 +296,8 @@ def read_observed(path: Path) -> Any:
             raise DataError(f"{path} is larger than 256 MB: not one observation", code="bad-observation")
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(f"cannot read the observed data {path}: {error.strerror}", code="bad-observation") from None
+        what = f"cannot read the observed data {path}: {error.strerror}"
+        raise DataError(what, code="bad-observation", fix=_suggest_file(path)) from None
     try:
         if path.suffix == ".json":
             found = json.loads(data)
@@ -313,6 +315,27 @@ def read_observed(path: Path) -> Any:
         what = f"observed data: {getattr(error, 'what', str(error))}"
         fix = "numbers separated by commas, blanks or lines; or .json, .npy"
         raise DataError(what, code="bad-observation", fix=fix) from None
+
+
+def _suggest_file(path: Path) -> str:
+    """Say which file was probably meant, or how to write one."""
+    text = str(path)
+    if all(_is_number(part) for part in text.split(",")):
+        return f"--observed takes a file: write {text} into observed.csv, then --observed observed.csv"
+    try:
+        names = [one.name for one in path.parent.iterdir() if one.suffix in (".csv", ".json", ".npy", ".txt")]
+    except OSError:
+        names = []
+    near = find_nearest(path.name, names)
+    return f"there is {path.parent / near}" if near else "--observed FILE, with numbers: .csv, .json or .npy"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_header(header: list[str], rows: list[list[str]], source: str) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import SimulatorError
-from thrifty.named import list_names
+from thrifty.named import find_nearest, list_names
 from thrifty.runner.task import get_name
 from thrifty.types import Array
 
@@ -135,7 +135,9 @@ def _assign_names(
         raise refuse(f"{fixed[0]} is a parameter of the prior, but functools.partial fixes it", fix="leave one out")
     unknown = [p.name for p in plain if p.default is p.empty and p.name not in names]
     if unknown:
-        raise refuse(f"{unknown[0]!r} is neither a parameter nor rng nor seed")
+        near = find_nearest(unknown[0], [name for name in names if name not in {p.name for p in plain}])
+        meant = f"; the prior has {near!r}: is one of them misspelt?" if near else ""
+        raise refuse(f"{unknown[0]!r} is neither a parameter nor rng nor seed{meant}")
     taken = {p.name for p in plain}
     missing = [name for name in names if name not in taken and not any_keyword]
     if missing:

@@ -67,7 +67,12 @@ class Store:
             with translate_os_errors(folder, exists=False):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
+            is_file = isinstance(error, FileExistsError | NotADirectoryError)
+            raise StorageError(
+                f"cannot create the folder {folder}: {error.strerror}",
+                code="disk-problem",
+                fix="a file has this name: choose another folder" if is_file else "choose another folder",
+            ) from None
         with translate_sqlite_errors(folder), translate_os_errors(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
