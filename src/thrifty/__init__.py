@@ -27,7 +27,11 @@ __all__ = list(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        raise AttributeError(f"module 'thrifty' has no attribute {name!r}")
+        from thrifty.named import find_nearest
+
+        near = None if name.startswith("_") else find_nearest(name, __all__)
+        meant = f". Did you mean: {near!r}?" if near else ""
+        raise AttributeError(f"module 'thrifty' has no attribute {name!r}{meant}")
     home = _MODULE_OF[name]
     value = import_module(f"thrifty.{name}") if home == "thrifty" else getattr(import_module(home), name)
     globals()[name] = value

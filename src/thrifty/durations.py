@@ -122,3 +122,14 @@ def _round_figures(value: float) -> str:
     digits = 2 - math.floor(math.log10(abs(value)))
     text = f"{round(value, digits):,.{max(digits, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_percent(share: float) -> str:
+    """Write a share in percent with two figures, without powers of ten.
+
+    Example:
+        >>> format_percent(1.0), format_percent(0.0437), format_percent(0.00123), format_percent(0.996)
+        ('100%', '4.4%', '0.12%', '99.6%')
+    """
+    percent = 100 * share
+    return f"{percent:.3g}%" if percent >= 10 else f"{percent:.2g}%"

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,6 +38,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+_LIBRARY = f"{sysconfig.get_paths()['stdlib']}{os.sep}"  # of Python itself
 _HOME = f"{Path(__file__).parent}{os.sep}"  # of the files whose lines a warning does not point at
 
 
@@ -185,12 +187,28 @@ def warn(message: str, *, stacklevel: int = 3) -> None:
     warnings.warn(message, ThriftyWarning, stacklevel=_find_caller() or stacklevel)
 
 
+def is_own_file(path: str) -> bool:
+    """Return whether a file belongs to thrifty."""
+    return path.startswith(_HOME)
+
+
 def _find_caller() -> int:
     """Return the stack level of the first line outside thrifty, counted from `warn`; 0 where there is none."""
     frame, level = sys._getframe(1), 1
-    while frame is not None and frame.f_code.co_filename.startswith(_HOME):
+    first = 0  # line outside thrifty, be it of Python's own library: `cached_property` calls what is cached
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not path.startswith(_HOME):
+            first = first or level
+            if not _is_library(path):
+                return level
         frame, level = frame.f_back, level + 1
-    return level if frame is not None else 0
+    return first
+
+
+def _is_library(path: str) -> bool:
+    """Return whether a file belongs to Python itself, installed packages not counted."""
+    return path.startswith("<frozen") or (path.startswith(_LIBRARY) and "-packages" not in path)
 
 
 def import_extra(module: str, extra: str) -> Any:

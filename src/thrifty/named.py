@@ -10,7 +10,8 @@ Neither pandas nor xarray is imported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -237,3 +238,37 @@ def _is_series(value: Any) -> bool:
 
 def _is_data_array(value: Any) -> bool:
     return hasattr(value, "dims") and hasattr(value, "coords") and hasattr(value, "values") and hasattr(value, "name")
+
+
+def find_nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a misspelt one stands for, None where none is near; two letters swapped are one error.
+
+    Example:
+        >>> find_nearest("nep", ["npe", "nle", "nre"]), find_nearest("NPEE", ["NLE", "NPE"]), find_nearest("x", ["abc"])
+        ('npe', 'NPE', None)
+        >>> find_nearest("buget", ["budget", "n"]), find_nearest("loguniforn", ["uniform", "loguniform"])
+        ('budget', 'loguniform')
+    """
+    names, given = list(known), name.lower()
+    if not names:
+        return None
+    near = min(names, key=lambda one: _count_edits(given, one.lower()))
+    if _count_edits(given, near.lower()) <= max(1, len(given) // 4) and len(given) > 1:
+        return near
+    lowered = {one.lower(): one for one in names}
+    close = difflib.get_close_matches(given, lowered, n=1, cutoff=0.6)
+    return lowered[close[0]] if close else None
+
+
+def _count_edits(a: str, b: str) -> int:
+    """Count letters added, left out, replaced, and neighbours swapped, between two words."""
+    rows = [list(range(len(b) + 1))]
+    for i, left in enumerate(a, start=1):
+        row = [i]
+        for j, right in enumerate(b, start=1):
+            best = min(rows[-1][j] + 1, row[-1] + 1, rows[-1][j - 1] + (left != right))
+            if i > 1 and j > 1 and left == b[j - 2] and a[i - 2] == right:
+                best = min(best, rows[-2][j - 2] + 1)
+            row.append(best)
+        rows.append(row)
+    return rows[-1][-1]

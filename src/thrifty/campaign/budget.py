@@ -6,6 +6,7 @@ How a campaign stops at its budget without bias is in `thrifty.runner.gates`.
 from __future__ import annotations
 
 import difflib
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -128,6 +129,23 @@ class Budget:
         if np.isnan(value):
             return np.nan if outcome.status in CHARGED_STATUSES else 0.0
         return value * self.per_unit
+
+
+def spent_budget_error(budget: Budget, payers: str, taken: float, *, cpu: float, only_pilots: bool) -> ConfigError:
+    """Make the error for a budget below what the runs so far took: `cpu` seconds, or `taken` in its own unit."""
+    kinds = {"elapsed": " of wall time", "cpu": " of CPU time", "wall": " of wall time of single runs"}
+    is_time = _time_unit(_split(budget.text, "budget")[1])[1] is not None
+    kind = kinds.get(budget.of, "") if is_time else ""
+    what = f"budget {budget.text!r} is below what {payers} took already ({budget.words(taken)}{kind}"
+    fix = (
+        "a new folder with fewer pilots, or a larger budget" if only_pilots else "a larger budget: these runs are paid"
+    )
+    if is_time and budget.of == "elapsed":
+        what += f", {shown(cpu, 's')} of CPU time"
+        fix += (
+            f'. A time without "cpu-" is wall time from start to end; CPU time is written "{math.ceil(2 * cpu)} cpu-s"'
+        )
+    return ConfigError(f"{what})", code="budget-too-small", fix=fix)
 
 
 def explain_wall_time(kind: str) -> str:

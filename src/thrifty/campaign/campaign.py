@@ -7,17 +7,19 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from thrifty.campaign.block_draws import redraw
 from thrifty.campaign.budget import Price
-from thrifty.campaign.failures import FailureMap
+from thrifty.campaign.failures import FailedRuns, FailureMap, find_failed_runs
 from thrifty.campaign.fingerprint import fingerprint
 from thrifty.campaign.opened import Session
 from thrifty.campaign.plan import Plan, fit
 from thrifty.campaign.planner import Planner
 from thrifty.campaign.quote import Quote, make_quote
+from thrifty.campaign.redo import forget_failed
 from thrifty.campaign.settings import (
     CampaignSettings,
     as_paths,
@@ -42,7 +44,7 @@ from thrifty.runner.simulator import bind_names
 from thrifty.runner.task import CostKind, Engine, get_name
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.store.backup import read_backup
-from thrifty.store.lock import FolderLock
+from thrifty.store.lock import FolderLock, has_driver
 from thrifty.store.repair import Verification, find_damage, repair_damage
 from thrifty.store.schema import NAME, translate_os_errors
 from thrifty.store.store import Store
@@ -174,17 +176,30 @@ class Campaign(Displayed):
         time_limit: Duration | None = None,
         on_timeout: str | None = None,
         progress: ProgressMode | bool | None = "auto",
+        redo_failed: bool = False,
     ) -> Status:
-        """Run n timed prior draws (in all: called again, only what is missing)."""
+        """Run n timed prior draws (in all: called again, only what is missing).
+
+        Args:
+            n: Pilots in all.
+            workers: As for `run`.
+            engine: As for `run`.
+            time_limit: As for `run`.
+            on_timeout: As for `run`.
+            progress: As for `run`.
+            redo_failed: As for `run`.
+        """
         check_count(n, "pilot")
         limit = make_time_limit(time_limit, on_timeout)
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
+            if redo_failed:
+                forget_failed(opened)
             Planner(opened).pilot(n)
             driver.run_pilot()
             driver.raise_if_interrupted()
-            return opened.status()
+            return driver.end_status()
 
     def plan(
         self,
@@ -296,6 +311,7 @@ class Campaign(Displayed):
         on_timeout: str | None = None,
         deadline: Duration | None = None,
         progress: ProgressMode | bool | None = "auto",
+        redo_failed: bool = False,
     ) -> Status:
         """Run what is planned and not yet done, until it is done or the budget is used.
 
@@ -308,12 +324,16 @@ class Campaign(Displayed):
                 in time, and what still runs then is ended and stays pending.
             progress: True for a bar, False for none, None (or "auto") for a bar in a terminal and in a notebook and
                 plain lines elsewhere; or "bar", "plain", "json", "quiet".
+            redo_failed: Make every failed run again, time-outs excepted: with the same parameters and the same random
+                numbers, as a corrected simulator would have made it (recorded in the folder).
         """
         limit = make_time_limit(time_limit, on_timeout)
         until = None if deadline is None else read_seconds(deadline, "deadline")
         engine = engine if engine is not None else Processes(workers)
         with Interrupts() as interrupts, self.session.writing() as opened:
             driver = Driver(opened, self.session.checked_simulator(opened), engine, interrupts, limit, progress)
+            if redo_failed:
+                forget_failed(opened)
             ending = driver.run_planned(deadline=until, top_up=Planner(opened).top_up)
             driver.raise_if_interrupted()
             return driver.finish(ending)
@@ -350,7 +370,12 @@ class Campaign(Displayed):
         every draw and every run.
         """
         with self.session.reading(check_draws=False) as opened:
-            return opened.status()
+            return replace(opened.status(), running=has_driver(self.folder))
+
+    def failures(self) -> FailedRuns:
+        """Return the failed runs: print it for the causes, `failures().messages[index]` is one message in full."""
+        with self.session.reading(check_draws=False) as opened:
+            return find_failed_runs(opened.store, opened.settings.shape)
 
     def failure_map(self) -> FailureMap:
         """Learn P(finish | theta) from the runs so far: call it at parameters, print it, or `th.plots.failures(it)`."""
@@ -388,7 +413,9 @@ class Campaign(Displayed):
 
         return write(Path(path), self.folder)
 
-    def infer(self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS) -> study.Study:
+    def infer(
+        self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS, name: str = ""
+    ) -> study.Study:
         """Infer the posterior at x_o from the runs of this campaign, and keep it in the folder, where reports find it.
 
         The same as `method.fit(campaign.simulations())`, whose posterior is kept nowhere, and `th.Study(...).save()`.
@@ -399,11 +426,13 @@ class Campaign(Displayed):
             method: A name ("npe", the default, "abc", ...), a class (`th.ABC`) or one with settings.
             seed: Seed of networks, draws and checks.
             max_failed: As for `simulations`.
+            name: Of the result, a folder under `infer/`. By default the name of the method, with a number where that
+                belongs to another observation: nothing but the same method at the same observation is replaced.
         """
         from thrifty.study import study
 
-        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed)
-        found.save()
+        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed, name=name)
+        found.save(name=name)
         return found
 
     def verify(self, repair: bool = False) -> Verification:

@@ -1,4 +1,4 @@
-"""Which parameters fail: P(finish | theta) learned from the runs of a campaign, to be asked, printed and drawn.
+"""Which parameters fail, P(finish | theta) learned from the runs of a campaign, and why runs failed.
 
 For `on_timeout="weight"` and for the failure map. Weighting by 1/P repairs NPE and ABC when failure depends on theta
 alone; where P is near zero nothing can be repaired, so P is floored and the reader is told.
@@ -6,6 +6,7 @@ alone; where P is near zero nothing can be repaired, so P is floored and the rea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,8 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.costs.finish_model import FLOOR, FinishModel
-from thrifty.display import Card, Displayed
+from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import CampaignError, ConfigError, warn
+from thrifty.runner.causes import Cause
+from thrifty.store.read import known_shape
+from thrifty.store.store import Store
+from thrifty.store.sums import find_causes, read_messages
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 
@@ -154,3 +159,38 @@ class FailureMap(Displayed):
     def _card(self) -> Card:
         header = ("share that finish", "lowest quarter", "second", "third", "highest")
         return Card(self._head(), header=header, rows=[[name, *cells] for name, cells in self._shares()])
+
+
+@dataclass(frozen=True, repr=False)
+class FailedRuns(Displayed):
+    """Why runs failed; printing it lists the causes, the most common first.
+
+    Attributes:
+        causes: Each with its count, the index of one such run and the reason.
+        messages: Index -> the whole message of each failed run.
+    """
+
+    causes: tuple[Cause, ...]
+    messages: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return sum(cause.count for cause in self.causes)
+
+    def __str__(self) -> str:
+        rows = [f"{cause.count:>6,}  {cause.text} (for example run {cause.index})" for cause in self.causes]
+        return "\n".join([self._head(), *rows])
+
+    def _head(self) -> str:
+        return f"{count_things(len(self), 'run')} failed" + (
+            ": failures().messages[INDEX] is the whole message" if self.causes else ""
+        )
+
+    def _card(self) -> Card:
+        rows = [(f"{cause.count:,}", cause.text, str(cause.index)) for cause in self.causes]
+        return Card(self._head(), header=("runs", "cause", "for example"), rows=rows)
+
+
+def find_failed_runs(store: Store, shape: tuple[int, ...] | None) -> FailedRuns:
+    """Read causes and messages of all failed runs; `shape` is that of outputs, where it is known."""
+    text = ",".join(map(str, known_shape(store, shape)))
+    return FailedRuns(tuple(find_causes(store, text)), read_messages(store, text))

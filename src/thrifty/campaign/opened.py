@@ -30,7 +30,7 @@ from thrifty.store.lock import FolderLock
 from thrifty.store.read import known_shape, read_columns, read_table
 from thrifty.store.schema import translate_os_errors
 from thrifty.store.store import Store
-from thrifty.store.sums import has_limits, has_unpriced
+from thrifty.store.sums import find_failed, has_limits, has_unpriced
 from thrifty.store.table import Table
 from thrifty.store.validate import Part, malformed_store_error
 from thrifty.types import CHARGED_STATUSES, Array, Prior
@@ -45,6 +45,7 @@ class OpenCampaign:
         store: Open for reading or writing.
         prior: Of the parameters.
         settings: Parsed from the store; `keep` changes both.
+        warned: Warnings that this campaign has said, each of them once.
         check_draws: Whether the checksum of every draw is tested when the table is read.
     """
 
@@ -52,6 +53,8 @@ class OpenCampaign:
     prior: Prior
     settings: CampaignSettings
     check_draws: bool = True
+    warned: set[str] = field(default_factory=set)
+    simulator_changed: bool = field(default=False, init=False)  # since the runs so far; set by `checked_simulator`
     _pool_weights: Array = field(default_factory=lambda: np.empty(0))
     _figures: dict[str, Any] | None = None
 
@@ -231,6 +234,7 @@ class Session:
         simulator: None for a campaign that is only read.
         accept_changed: Whether a simulator that changed since the first run may be used.
         depends_on: Data files and folders that it reads.
+        warned: Warnings that were said of its cost model.
     """
 
     folder: Path
@@ -238,13 +242,14 @@ class Session:
     simulator: Callable[..., Any] | None
     accept_changed: bool = False
     depends_on: tuple[Path, ...] = ()
+    warned: set[str] = field(default_factory=set)
 
     @contextmanager
     def reading(self, *, check_draws: bool = True) -> Iterator[OpenCampaign]:
         """Open the folder without locking or changing it."""
         with translate_os_errors(self.folder), closing(Store.open(self.folder, readonly=True)) as store:
             store.hold_snapshot()
-            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws)
+            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()), check_draws, self.warned)
 
     def settings(self) -> CampaignSettings:
         """Read the settings of the campaign."""
@@ -255,7 +260,8 @@ class Session:
     def writing(self) -> Iterator[OpenCampaign]:
         """Open the folder under its lock."""
         with translate_os_errors(self.folder), FolderLock(self.folder), closing(Store.open(self.folder)) as store:
-            yield OpenCampaign(store, self.prior, CampaignSettings.parse(store.settings()))
+            settings = CampaignSettings.parse(store.settings())
+            yield OpenCampaign(store, self.prior, settings, warned=self.warned)
 
     def checked_simulator(self, opened: OpenCampaign) -> Callable[..., Any]:
         """Return the simulator; refuse one that is missing, or that changed since the first run."""
@@ -269,12 +275,20 @@ class Session:
             if now != recorded:  # parts that the recorded one did not know, or files that moved
                 opened.keep(simulator=now)
             return self.simulator
+        failed = len(find_failed(opened.store, ",".join(map(str, known_shape(opened.store, opened.settings.shape)))))
+        opened.simulator_changed = True
         if not self.accept_changed:
+            again = " (it is recorded)"
+            if failed:
+                again = (
+                    f"; with it run(redo_failed=True) or pilot(..., redo_failed=True) makes the {failed:,} failed runs"
+                )
+                again += " again by the new code"
             raise CampaignError(
                 f"the simulator changed since {self.folder} began: {'; '.join(changed[:5])}",
                 code="simulator-changed",
                 why="runs of two versions would be mixed as if they were one model",
-                fix="use a new folder, or accept_changed=True (recorded in the folder)",
+                fix=f"use a new folder, or accept_changed=True{again}",
             )
         note = f"simulator changed and accepted: {'; '.join(changed[:5])}"
         opened.keep(notes=(*opened.settings.notes, note), simulator=now)

@@ -55,6 +55,8 @@ class Plan(Displayed):
         pilots: Runs of the pilot, which are not among the n.
         kind: Kind of seconds of costs, "CPU time" for one, where the budget is in wall time; else "".
         by_budget: Whether the budget alone says how many runs there are.
+        committed: Draws of the same request that were committed before this call.
+        earlier: Runs that other requests planned, pilot included, and their cost, measured or predicted; None without.
 
     Example: see `th.Campaign`.
     """
@@ -76,10 +78,12 @@ class Plan(Displayed):
     pilots: int = 0
     kind: str = ""
     by_budget: bool = False
+    committed: int | None = None
+    earlier: tuple[int, float] | None = None
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
-        return "\n".join([*facts, str(self.table), self._total_text()])
+        return "\n".join([*self._added_text(), *facts, str(self.table), self._total_text()])
 
     def _facts(self) -> list[tuple[str, str]]:
         failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
@@ -87,6 +91,21 @@ class Plan(Displayed):
             ("cost", str(self.cost)),
             *failures,
             ("self-test", f"weighted draws reproduce the prior: p = {self.p_value:.2g}"),
+        ]
+
+    def _added_text(self) -> list[str]:
+        """Say that runs are added to those of another request, which stay as they are."""
+        if self.earlier is None or not self.added:
+            return []
+        runs, cost = self.earlier
+        runs += self.committed or 0
+        cost += (self.committed or 0) * self.cost_per_run
+        total = cost + self.added * self.cost_per_run
+        before, after = (format_kind(value, self.unit, self.kind) for value in (cost, total))
+        most = "up to " if self.budget else ""
+        return [
+            f"adds {most}{count_things(self.added, 'run')} under another request to {runs:,}:"
+            f" {most}{runs + self.added:,} in all, cost {before} before and about {after} after"
         ]
 
     def _total_text(self) -> str:
@@ -101,7 +120,8 @@ class Plan(Displayed):
         if self.added is None or self.added == self.n:
             return words
         new = f"adds {count_things(self.added, 'run')}" if self.added else "adds nothing"
-        return f"{words}; this call {new}, {self.n - self.added:,} were committed before"
+        before = self.n - self.added if self.committed is None else self.committed
+        return f"{words}; this call {new}, {before:,} were committed before"
 
     def _budget_text(self) -> str:
         return self.budget + (" of wall time" if Budget.is_wall_time(self.budget) else "")
@@ -109,7 +129,7 @@ class Plan(Displayed):
     def _card(self) -> Card:
         header, body = self.table.cells()
         title = "plan (nothing added: committed before)" if self.added == 0 else "plan (committed)"
-        notes = (self.table.verdict(), self._total_text())
+        notes = (*self._added_text(), self.table.verdict(), self._total_text())
         at = next((i for i, row in enumerate(self.table) if row is self.chosen), None)
         return Card(title, self._facts(), header, body, notes, bold=at)
 

@@ -13,14 +13,15 @@ import numpy as np
 
 from thrifty.campaign import plan as planning
 from thrifty.campaign.block_draws import draw_block
-from thrifty.campaign.budget import Budget
+from thrifty.campaign.budget import Budget, spent_budget_error
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.requests import Proposed, Tabulated, hash_cost, read_tradeoff, request_key
 from thrifty.campaign.weighting import proposal_of
 from thrifty.costs import FinishModel, FittedCost, cost_from_dict, fit_cost
-from thrifty.errors import CampaignError, ConfigError, CostError, warn
+from thrifty.errors import CampaignError, CostError, warn, warn_once
 from thrifty.proposals import CostAware
 from thrifty.runner.seeds import flip_coin
+from thrifty.store.sums import sum_planned
 from thrifty.store.table import Table
 from thrifty.store.validate import reject_malformed
 from thrifty.tradeoff import Tradeoff
@@ -106,6 +107,7 @@ class Planner:
         chosen = self.propose(penalty=penalty, mixture=mixture, cost=cost, refit=refit, avoid_failures=avoid_failures)
         have = 0 if chosen.part is None else self._committed(chosen.part, by_number=budget is None)
         target = self._target(n, budget, chosen, have)
+        earlier = self._count_earlier(chosen.part) if target > have else None
         if chosen.p_value is None or target > have:
             chosen = replace(chosen, p_value=self.check(chosen))
         if chosen.part == PRIOR and target > have and penalty is None and not mixture and cost is None:
@@ -133,6 +135,8 @@ class Planner:
             pilots=campaign.settings.pilots,
             kind=campaign.settings.name_kind(campaign.settings.read_budget(budget)),
             by_budget=budget is not None and n is None,
+            committed=have,
+            earlier=earlier,
         )
 
     def check(self, chosen: Proposed) -> float:
@@ -248,12 +252,24 @@ class Planner:
     def _fit(self) -> FittedCost:
         """Fit the cost of all finished runs."""
         theta, cost, _ = self._timed_runs()
-        return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
+        with warn_once(self.campaign.warned):
+            return planning.fit(theta, cost, unit=self.campaign.settings.measured_unit, prior=self.campaign.prior)
 
     def _committed(self, part: int, *, by_number: bool) -> int:
         """Count draws of a part besides the pilot; by number, without draws that an earlier budget did not admit."""
         blocks = [b for b in self.campaign.store.blocks() if b.part == part and b.mode != "pilot"]
         return sum(b.admitted if by_number and b.mode == "budget" else b.n for b in blocks)
+
+    def _count_earlier(self, part: int | None) -> tuple[int, float] | None:
+        """Return runs and cost of what other requests planned, with the pilot; None where there was no other plan."""
+        blocks = self.campaign.store.blocks()
+        others = [b for b in blocks if b.admitted and b.mode != "pilot" and b.part != part]
+        if not others:
+            return None
+        settings = self.campaign.settings
+        pilots = [b for b in blocks if b.mode == "pilot"]
+        runs, cost = sum_planned(self.campaign.store, (*pilots, *others), settings.cost_kind)
+        return runs, cost * settings.cost_scale
 
     def _prior_part(self) -> None:
         """Number 0 is the prior in every campaign, also in one that begins without a pilot."""
@@ -300,10 +316,9 @@ class Planner:
         table = self.campaign.table.counted()
         spent = self.campaign.spent(budget.of) * budget.per_unit
         if spent >= budget.amount:
-            raise ConfigError(
-                f"budget {budget.text!r} is below what {_runs_so_far(table)} took already ({budget.words(spent)})",
-                code="budget-too-small",
-                fix="a larger budget, or fewer pilots",
+            payers = _runs_so_far(table)
+            raise spent_budget_error(
+                budget, payers, spent, cpu=self.campaign.spent("cpu"), only_pilots=payers == "the pilot"
             )
         measured = table.wall if budget.of == "elapsed" else table.cost(budget.of)
         cost = table.cost(self.campaign.settings.cost_kind)

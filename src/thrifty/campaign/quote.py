@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.campaign.budget import Budget, explain_wall_time
+from thrifty.campaign.budget import Budget, explain_wall_time, spent_budget_error
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.plan import count_runs, describe_failures, find_row
 from thrifty.campaign.planner import Planner
 from thrifty.costs import FittedCost
 from thrifty.display import Card, Displayed, align_columns, count_things, format_share
 from thrifty.durations import format_amount, format_kind
-from thrifty.errors import ConfigError
 from thrifty.proposals import CostAware
 from thrifty.tradeoff import Row, Tradeoff
 from thrifty.types import Cost
@@ -291,10 +290,9 @@ def make_quote(
         return quote
     affordable = quote.affordable(chosen)
     if affordable < 1:
-        raise ConfigError(
-            f"budget {limit.text!r} is below what {quote.pilot.payers} took already ({limit.words(quote.pilot.taken)})",
-            code="budget-too-small",
-            fix="a larger budget, or a new folder with fewer pilots",
+        figures = quote.pilot
+        raise spent_budget_error(
+            limit, figures.payers, figures.taken, cpu=opened.spent("cpu"), only_pilots=figures.done == figures.n
         )
     return replace(quote, limited=n is not None and affordable < n, n=n or affordable, by_budget=n is None)
 
@@ -319,6 +317,11 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
     spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
+
+
+def clock_time(seconds: float) -> str:
+    """Write the time of day so many seconds from now, with the date when it is another day."""
+    return _clock_time(time.time(), seconds)
 
 
 def _clock_time(now: float, seconds: float) -> str:

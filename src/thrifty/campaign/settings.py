@@ -128,7 +128,12 @@ class CampaignSettings:
 
     def name_kind(self, budget: Budget | None) -> str:
         """Name the kind of seconds that costs are in, beside a budget of wall time; "" where none is needed."""
-        if budget is None or budget.of != "elapsed" or self.unit != "s":
+        return self.seconds_kind if budget is not None and budget.of == "elapsed" else ""
+
+    @property
+    def seconds_kind(self) -> str:
+        """Name the kind of seconds that costs are shown in; "" where they are in another unit."""
+        if self.unit != "s":
             return ""
         return "CPU time" if self.cost_kind == "cpu" else "wall time of single runs"
 
@@ -183,7 +188,11 @@ def check_settings(*, cost: str, m: int, seed: int) -> None:
 def check_count(n: object, what: str) -> None:
     """Refuse a number of runs that is not a whole number above 0."""
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1:
-        raise ConfigError(f"{what}({n!r}): expected a whole number of runs, at least 1", code="bad-setting")
+        raise ConfigError(
+            f"{what}: n = {n!r}, expected a whole number of runs, at least 1",
+            code="bad-setting",
+            fix=f"n={max(int(n), 1)}" if isinstance(n, float) and abs(n) < 1e9 else "n=5000",
+        )
 
 
 def as_paths(depends_on: Any) -> tuple[Path, ...]:

@@ -16,6 +16,7 @@ from thrifty.errors import CampaignError, ConfigError, DataError, warn
 from thrifty.priors import as_prior
 from thrifty.proposals import Pool
 from thrifty.proposals.draws import Draws
+from thrifty.runner.causes import describe_causes, describe_failure, group_causes, last_line
 from thrifty.runner.engines.processes import Processes
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import Ending, Loop, all_failed_error
@@ -177,7 +178,20 @@ def assemble(
         x_names=x_names if len(x_names) == int(np.prod(table.x.shape[1:])) // m else (),
         unit="s" if cost != "reported" else "reported",
         proposal=draws.proposal if limit is None else None,
+        messages=_read_messages(outcomes, table),
     )
+
+
+def _read_messages(outcomes: Sequence[Outcome], table: Table) -> dict[int, str]:
+    """Return why each failed run failed, by its index."""
+    common = ",".join(map(str, table.x.shape[1:]))
+    found = {}
+    for outcome in sorted(outcomes, key=lambda one: one.index):
+        if table.status[outcome.index] != "ok":
+            own = None if outcome.x is None else ",".join(map(str, outcome.x.shape))
+            is_text = outcome.status != "ok" and outcome.error.strip()
+            found[outcome.index] = outcome.error if is_text else describe_failure(outcome.status, own, common, "")
+    return found
 
 
 def _checked(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
@@ -194,10 +208,12 @@ def _checked(sims: Simulations, loop: Loop, ending: Ending) -> Simulations:
     if loop.differing_index is not None:
         warn(not_deterministic(loop.differing_index), stacklevel=4)
     if sims.failed_mass > MAX_FAILED_MASS:
-        causes = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        counted = ", ".join(f"{count} {status}" for status, count in sorted(failed.items()))
+        causes = describe_causes(group_causes((i, last_line(message)) for i, message in sims.messages.items()))
         warn(
-            f"{failed.total()} of {len(sims)} runs failed ({causes}): {100 * sims.failed_mass:.1f}% of prior mass."
-            " The posterior is conditional on finishing.",
+            f"[too-many-failures] {failed.total()} of {len(sims)} runs failed ({counted}),"
+            f" {100 * sims.failed_mass:.1f}% of prior mass{causes}. The posterior is conditional on finishing.\n"
+            "  fix: simulations.messages has the message of each by its index; correct the simulator",
             stacklevel=4,
         )
     return sims

@@ -10,7 +10,7 @@ from thrifty.campaign.budget import Budget, explain_wall_time
 from thrifty.campaign.kept_rounds import KeptRound
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.display import Card, Displayed, count_things, format_share
-from thrifty.durations import format_amount, format_kind
+from thrifty.durations import format_amount, format_kind, format_percent
 from thrifty.runner.snapshot import Saved, Totals
 
 
@@ -19,7 +19,8 @@ class Status(Displayed):
     """The state of a campaign; printing it shows it in words.
 
     Attributes:
-        state: "empty", "pilot done", "planned", "running or stopped", "complete".
+        state: "empty", "pilot done", "planned", "stopped or running", "complete".
+        running: Whether a process drives the campaign now; None where the system does not say.
         planned, done, pending, failed: Numbers of runs.
         by_status: Runs per status.
         failed_mass: Share of prior mass whose runs failed.
@@ -30,7 +31,7 @@ class Status(Displayed):
         not_admitted: Draws planned under a budget that was not large enough for them, or that has not begun.
         budget: The budget as it was written, or "".
         budget_left: What is left of the budget, in words; "" without a budget, or where it is not known.
-        kind: Kind of seconds of `spent` and `left`, "CPU time" for one, where the budget is in wall time; else "".
+        kind: Kind of seconds of `spent` and `left`, "CPU time" for one; "" where they are in another unit.
         most: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
@@ -61,13 +62,21 @@ class Status(Displayed):
     budget_left: str = ""
     kind: str = ""
     most: float | None = None
+    running: bool | None = None
+
+    @property
+    def known_state(self) -> str:
+        """The state, "stopped" or "running" where it is known which."""
+        if self.state != "stopped or running" or self.running is None:
+            return self.state
+        return "running" if self.running else "stopped"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
     def __str__(self) -> str:
-        head = f"{self.folder}: {self.state}, {self._runs_text()}"
+        head = f"{self.folder}: {self.known_state}, {self._runs_text()}"
         lines = [f"{label} {text}" for label, text in self._facts()]
         return "\n".join([head, *lines, *self._all_notes()])
 
@@ -126,7 +135,7 @@ class Status(Displayed):
         facts = [
             *([("not run", unused)] if self.budget and self.not_admitted and self.state == "complete" else []),
             ("spent", self._spent_text()),
-            ("failed", f"{count_things(self.failed, 'run')}, {100 * self.failed_mass:.2g}% of prior mass"),
+            ("failed", f"{count_things(self.failed, 'run')}, {format_percent(self.failed_mass)} of prior mass"),
         ]
         if self._shows_savings and self.saved is not None:
             low, high = (format_amount(end, self.unit) for end in (self.saved.low, self.saved.high))
@@ -139,7 +148,7 @@ class Status(Displayed):
         return facts + [(f"round {number}:", words) for number, words in enumerate(rounds)]
 
     def _card(self) -> Card:
-        facts = [("state", self.state), ("runs", self._runs_text()), *self._facts()]
+        facts = [("state", self.known_state), ("runs", self._runs_text()), *self._facts()]
         return Card(f"campaign {self.folder}", facts, notes=self._all_notes())
 
 
@@ -207,7 +216,7 @@ def make_status(
         notes=settings.notes,
         rounds=rounds,
         budget_left="" if limit is None or taken is None else limit.words(max(limit.amount - taken, 0.0)),
-        kind=settings.name_kind(limit),
+        kind=settings.seconds_kind,
         most=_find_most(settings.figures),
     )
 

@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from thrifty.campaign.budget import Budget
+from thrifty.campaign.failures import find_failed_runs
 from thrifty.campaign.opened import OpenCampaign
 from thrifty.campaign.simulate import not_deterministic
 from thrifty.campaign.status import Status
 from thrifty.campaign.weighting import MAX_FAILED_MASS, failures_in_words
 from thrifty.errors import CampaignError, SimulatorError, warn
+from thrifty.runner.causes import describe_causes
 from thrifty.runner.first_output import FirstOutputCheck, OutputCheck
 from thrifty.runner.gates import Gate, reserve_before_deadline
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.loop import FIRST_RUNS, Ending, Loop, Priced, all_failed_error
 from thrifty.runner.progress import ProgressMode, Watched, watch_progress
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.signatures import explain_vector
 from thrifty.runner.task import Engine, Job, OutputNames
 from thrifty.runner.time_limits import TimeLimit
 from thrifty.store.driving import Pending, Recorder, count_done, read_pending, sum_counted
 from thrifty.store.read import known_shape
-from thrifty.store.sums import count_statuses, find_timeouts, outputs_vary, sum_costs, sum_runs
+from thrifty.store.sums import (
+    count_statuses,
+    find_causes,
+    find_timeouts,
+    first_failure,
+    outputs_vary,
+    sum_costs,
+    sum_runs,
+)
 from thrifty.types import Array
 
 _log = logging.getLogger(__name__)
 MAX_MODELLED_RUNS = 2000  # pilots predicted when a call begins: an error of 4 % of the price at the most
 MIN_CONSTANT_OUTPUTS = 10  # equal outputs that show that nothing can be learned: fewer may be chance
+
+_REDO_FIX = (
+    "correct the simulator; then th.Campaign(..., accept_changed=True), and pilot(..., redo_failed=True) makes the"
+    " failed runs again. To look at one: simulator(theta, np.random.default_rng(0))"
+)
 
 
 @dataclass
@@ -79,6 +96,8 @@ class Driver:
         if not len(pending):
             return "done"
         store, settings = self.campaign.store, self.campaign.settings
+        if first:
+            self._refuse_again()
         history, priced = self._measure(pending, budget, limited=budget is not None or deadline is not None)
         schedule = Schedule(
             pending.index,
@@ -103,6 +122,7 @@ class Driver:
                 watcher=watching,
                 price=budget.spent_on if budget is not None else lambda outcome: outcome.cpu,
                 fail_fast=first,
+                failed_fix=_REDO_FIX,
                 must_spend=budget is not None and budget.of != "elapsed",
                 spent=0.0 if budget is None else self.campaign.spent(budget.of) * budget.per_unit,
                 predicted_price=self._predicted_price(schedule, budget),
@@ -115,6 +135,20 @@ class Driver:
             self.campaign.keep(deterministic=False)
             warn(not_deterministic(self._loop.differing_index), stacklevel=4)
         return ending
+
+    def _refuse_again(self) -> None:
+        """Refuse to start more first runs where all that there are failed, and the simulator is the same."""
+        store = self.campaign.store
+        counts = Counter(dict(store.query("SELECT status, count(*) FROM runs GROUP BY 1")))
+        is_broken = counts.total() >= FIRST_RUNS and not counts["ok"] and not counts["timeout"]
+        if is_broken and not self.campaign.simulator_changed:
+            raise self._all_failed_error(counts)
+
+    def _all_failed_error(self, counts: Counter[str]) -> SimulatorError:
+        store = self.campaign.store
+        is_same = len({cause.text for cause in find_causes(store, None)}) == 1
+        hint = explain_vector(self.simulator, self.campaign.settings.names)
+        return all_failed_error(counts, first_failure(store), fix=_REDO_FIX, is_same=is_same, hint=hint)
 
     def _learn_names(self) -> OutputNames:
         campaign, settings = self.campaign, self.campaign.settings
@@ -159,7 +193,7 @@ class Driver:
         shape = known_shape(store, self.campaign.settings.shape)
         counts = count_statuses(store, ",".join(map(str, shape)))
         if counts.total() >= least and not counts["ok"] and not counts["timeout"]:
-            raise all_failed_error(counts, self._loop.first_error if self._loop else "")
+            raise self._all_failed_error(counts)
         if counts["ok"] >= MIN_CONSTANT_OUTPUTS and not outputs_vary(store, ",".join(map(str, shape))):
             raise SimulatorError(
                 f"output is identical for all {counts['ok']} pilots",
@@ -186,14 +220,21 @@ class Driver:
                 fix="run() again with lazy, extend, restrict or weight, or a longer limit",
             )
         self.campaign.keep_figures()
-        status = self.campaign.status()
+        status = self.end_status()
         if status.failed_mass > MAX_FAILED_MASS:
+            causes = describe_causes(find_failed_runs(self.campaign.store, self.campaign.settings.shape).causes)
+            counted = failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)
             warn(
-                f"{failures_in_words(self.campaign.table.counted(), self.campaign.settings.names)}"
-                f" ({100 * status.failed_mass:.1f}% of prior mass). The posterior is conditional on finishing.",
+                f"[too-many-failures] {counted} ({100 * status.failed_mass:.1f}% of prior mass){causes}."
+                " The posterior is conditional on finishing.\n"
+                "  fix: campaign.failures() shows the messages; correct the simulator, then run(redo_failed=True)",
                 stacklevel=4,
             )
         return status
+
+    def end_status(self) -> Status:
+        """Return the status as it is when this driver has ended."""
+        return replace(self.campaign.status(), running=False)
 
     def _extend_timeouts(self) -> None:
         """Under "extend", make earlier time-outs pending again when the limit is now longer."""
@@ -262,4 +303,5 @@ class Driver:
         settings = self.campaign.settings
         total = count_done(self.campaign.store) + len(pending)
         amount = budget.amount if budget is not None and budget.of == settings.cost_kind else None
-        return Watched(total, settings.unit, self.campaign.sum_up, amount)
+        used = None if budget is None else lambda: self.campaign.spent(budget.of) * budget.per_unit / budget.amount
+        return Watched(total, settings.unit, self.campaign.sum_up, amount, used, kind=settings.seconds_kind)

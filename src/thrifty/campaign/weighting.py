@@ -257,7 +257,8 @@ def _check_failures(table: Table, log_weights: Array, *, names: tuple[str, ...],
         f" more than {100 * max_failed:g}%",
         code="too-many-failures",
         why="the posterior would be conditional on finishing",
-        fix="repair the simulator, or accept it: simulations() and th.infer take"
+        fix="repair the simulator, then run(redo_failed=True) makes these runs again; or accept it: simulations() and"
+        " th.infer take"
         f" max_failed={max(0.05, round(1.2 * mass, 2)):g}",
     )
 

@@ -29,6 +29,7 @@ from thrifty.cli.config_tables import (
 from thrifty.cli.round_settings import check_rounds
 from thrifty.display import count_things
 from thrifty.errors import ConfigError, PriorError
+from thrifty.named import find_nearest
 from thrifty.priors import Categorical, Independent, Integers, LogUniform, Normal, Uniform
 from thrifty.priors.families import as_parameter_names
 from thrifty.types import Prior
@@ -86,7 +87,8 @@ def read_config(path: Path) -> Settings:
     simulator = read_simulator(tables["simulator"], problems)
     prior = read_prior(data.get("prior"), problems)
     cost = CostSettings(**tables["cost"])
-    plan = read_plan(tables["plan"], problems, dim=0 if prior is None else prior.dim)
+    given = data.get("plan") if isinstance(data.get("plan"), dict) else {}
+    plan = read_plan(tables["plan"], problems, dim=0 if prior is None else prior.dim, given=given)
     run = read_run(tables["run"], problems, home=path.parent)
     infer = read_infer(tables["infer"], problems, home=path.parent)
     check_cost(cost, plan, problems)
@@ -151,7 +153,12 @@ def _check_types(table: str, values: dict[str, Any], problems: Problems) -> dict
         where = f"{table}.{key}"
         kinds = limits[key]["kinds"] if key in limits else ()
         if not kinds:
-            problems.unknown(where, key, limits)
+            owners = [name for name, settings in TABLES.items() if key in {one.name for one in fields(settings)}]
+            if owners:
+                what, fix = f"{key} is no setting of [{table}]", f"put it under [{owners[0]}]: {EXAMPLES.get(key, key)}"
+                problems.add(what, at=where, code="bad-name", fix=fix)
+            else:
+                problems.unknown(where, key, limits)
         elif not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
             words = " or ".join(dict.fromkeys(_TYPE_NAMES[kind] for kind in kinds))
             what, code = f"{key} = {format_value(value)}, expected {words}", _TYPE_CODES.get(key, "bad-setting")
@@ -271,7 +278,12 @@ def _find_family(name: str, values: dict[str, Any], problems: Problems) -> str |
         return family
     meant = did_you_mean(unknown[0], ["family", *FAMILIES, *FAMILIES["uniform"][0]])
     what = f"prior {name!r} names no family: unknown key {unknown[0]!r}.{meant}"
-    problems.add(what, at=where, code="bad-name", fix=_both_forms(name))
+    near = find_nearest(unknown[0], FAMILIES)
+    fix = _both_forms(name)
+    if near and near != "categorical":
+        numbers = values[unknown[0]] if isinstance(values[unknown[0]], list) else FAMILIES[near][0]
+        fix = f"{name} = {{ {near} = [{', '.join(map(str, numbers))}] }}"
+    problems.add(what, at=where, code="bad-name", fix=fix)
     return None
 
 

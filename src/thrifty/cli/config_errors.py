@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from thrifty.errors import ConfigError, ThriftyError
+from thrifty.named import find_nearest
 
 _HEADER = re.compile(r"\s*\[+\s*([^\]]+?)\s*\]+\s*(#.*)?")
 
@@ -91,8 +91,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
         >>> did_you_mean("buget", ["budget", "n"])
         " Did you mean 'budget'?"
     """
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
-    return f" Did you mean {near[0]!r}?" if near else ""
+    near = find_nearest(name, known)
+    return f" Did you mean {near!r}?" if near else ""
 
 
 def format_value(value: Any) -> str:

@@ -203,10 +203,10 @@ def check_command(simulator: SimulatorSettings, names: tuple[str, ...], problems
         problems.add(what, at="simulator.command", code="bad-command", fix=fix)
 
 
-def read_plan(values: dict[str, Any], problems: Problems, *, dim: int) -> PlanSettings:
-    """Read `[plan]`: how many runs, and with which penalty or mixture."""
+def read_plan(values: dict[str, Any], problems: Problems, *, dim: int, given: Collection[str] = ()) -> PlanSettings:
+    """Read `[plan]`: how many runs, and with which penalty or mixture; `given` are all keys, wrong ones too."""
     values = dict(values)
-    if "n" not in values and "budget" not in values:
+    if not {"n", "budget"} & {*values, *given}:
         what, fix = "neither n nor budget says how much to run", 'n = 5000, or budget = "2 cpu-h"'
         problems.add(what, at="plan", code="conflicting-settings", fix=fix)
     if 5 <= values.get("pilot", 60) < 4 * dim:

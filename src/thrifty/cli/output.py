@@ -41,17 +41,17 @@ _FIXES = {
     "no-campaign": "thrifty run {folder} makes one; check the spelling",
     "no-runs-yet": "thrifty run {folder}",
     "too-few-pilots": "[plan] pilot = 60, or more",
-    "too-many-failures": "repair the simulator, or allow a larger share: --max-failed 0.2 means 20%",
+    "too-many-failures": "repair the simulator, then thrifty run {folder} --accept-changed-simulator --redo-failed;"
+    " or allow a larger share: --max-failed 0.2 means 20%",
     "folder-in-use": "wait for it, or watch it: thrifty status {folder} --watch",
     "damaged-folder": "thrifty verify {folder} --repair keeps the undamaged records; thrifty run {folder} repeats the"
     " other runs",
-    "simulator-changed": "a new folder, or thrifty run {folder} --accept-changed-simulator (it is recorded)",
     "disk-problem": "free disk space or choose another folder, then thrifty run {folder}",
     "untrusted-folder": "if this is damage: thrifty verify {folder} --repair keeps the undamaged rows",
     "time-limit-passed": "another on_timeout or a longer time_limit in thrifty.toml, then thrifty run {folder}",
     "unfinished-runs": "thrifty run {folder} finishes them; --allow-incomplete uses the finished runs",
 }
-_OWN_FIX = ("no-campaign", "too-few-pilots")  # the command line raises these with a fix of its own
+_OWN_FIX = ("no-campaign", "too-few-pilots", "simulator-changed")  # the command line raises these with a fix of its own
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from thrifty.cli.output import FOLDER, Screen
 from thrifty.cli.simulator_loading import load_simulator
 from thrifty.display import count_things
 from thrifty.errors import CampaignError, ConfigError, DataError, SimulatorError, ThriftyError, warn
+from thrifty.named import find_nearest
 
 if TYPE_CHECKING:
     from thrifty.campaign.campaign import Campaign
@@ -152,6 +153,7 @@ def start_session(
     *,
     workers: int | None,
     accept_changed: bool,
+    redo_failed: bool = False,
     check: OutputCheck | None = None,
 ) -> Session:
     """Load the simulator, open the campaign or make it with a copy of its configuration, and run the missing pilot.
@@ -159,6 +161,7 @@ def start_session(
     `check` sees the first output of the pilot before more is run.
     """
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.redo import begin_redo
 
     if workers is not None and workers < 1:
         raise ConfigError(f"workers = {workers}, expected at least 1", code="bad-setting")
@@ -185,6 +188,8 @@ def start_session(
         depends_on=list_files(settings),
     )
     _keep_copy(place / NAME, settings.text)
+    if redo_failed and (again := begin_redo(campaign.session)):
+        screen.step("redo", f"{count_things(again, 'failed run')}, with the same parameters and random numbers")
     session = Session(settings, campaign, run, screen, made, check)
     _run_pilot(session)
     return session
@@ -209,7 +214,23 @@ def _check_unchanged(folder: Path, simulator: Any, files: list[Path]) -> None:
             f"the simulator changed since {relative_path(folder)} began: {'; '.join(changed[:5])}",
             code="simulator-changed",
             why="mixing versions mixes models",
+            fix=_accept_fix(folder),
         )
+
+
+def _accept_fix(folder: Path) -> str:
+    """Say how to go on with a changed simulator, and with the runs that failed before."""
+    from thrifty.campaign.settings import CampaignSettings
+    from thrifty.store.read import known_shape
+    from thrifty.store.store import Store
+    from thrifty.store.sums import find_failed
+
+    name = relative_path(folder)
+    fix = f"a new folder, or thrifty run {name} --accept-changed-simulator (it is recorded)"
+    with closing(Store.open(folder, readonly=True)) as store:
+        shape = known_shape(store, CampaignSettings.parse(store.settings()).shape)
+        failed = len(find_failed(store, ",".join(map(str, shape))))
+    return f"{fix}; --redo-failed makes the {count_things(failed, 'failed run')} again" if failed else fix
 
 
 def _first_missing(folder: Path) -> Path:
@@ -243,6 +264,11 @@ def _run_pilot(session: Session) -> None:
         if session.made and error.code in ("simulator-failed", "constant-output"):  # it holds failures only
             shutil.rmtree(session.made, ignore_errors=True)
             error.fix = "thrifty check shows what a run does; nothing was kept"
+        elif error.code == "simulator-failed":
+            error.fix = (
+                "correct the simulator (thrifty check shows what a run does), then thrifty run"
+                f" {relative_path(campaign.folder)} --accept-changed-simulator --redo-failed"
+            )
         raise
 
 
@@ -278,11 +304,8 @@ def read_observed(path: Path) -> Any:
             )
         data = path.read_bytes()
     except OSError as error:
-        raise DataError(
-            f"cannot read the observed data {path}: {error.strerror}",
-            code="bad-observation",
-            fix="check the path: --observed FILE, or observed under [infer] in thrifty.toml",
-        ) from None
+        what = f"cannot read the observed data {path}: {error.strerror}"
+        raise DataError(what, code="bad-observation", fix=_suggest_file(path)) from None
     try:
         if path.suffix == ".json":
             found = json.loads(data)
@@ -300,6 +323,27 @@ def read_observed(path: Path) -> Any:
         what = f"observed data: {getattr(error, 'what', str(error))}"
         fix = "numbers separated by commas, blanks or lines; or .json, .npy"
         raise DataError(what, code="bad-observation", fix=fix) from None
+
+
+def _suggest_file(path: Path) -> str:
+    """Say which file was probably meant, or how to write one."""
+    text = str(path)
+    if all(_is_number(part) for part in text.split(",")):
+        return f"--observed takes a file: write {text} into observed.csv, then --observed observed.csv"
+    try:
+        names = [one.name for one in path.parent.iterdir() if one.suffix in (".csv", ".json", ".npy", ".txt")]
+    except OSError:
+        names = []
+    near = find_nearest(path.name, names)
+    return f"there is {path.parent / near}" if near else "--observed FILE, with numbers: .csv, .json or .npy"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_header(header: list[str], rows: list[list[str]], source: str) -> None:

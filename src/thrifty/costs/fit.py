@@ -33,6 +33,7 @@ FORMAT = 1
 _OUTLIER_SDS = 4.0  # robust standard deviations of log cost beyond which a timing is pulled in before the final fit
 _MAX_PULLS = 4  # rounds of pulling in; a few far timings inflate the first fit's noise
 _MAX_EXTRAPOLATION_FACTOR = 10.0  # predictions stay within this factor of the costs seen: no polynomial runs away
+FLAT_RATIO = 1.5  # of predicted costs, 95 % over 5 % quantile, below which less than 1 % can be saved
 _FOLDS = 10
 _SCORING_ROUNDS, _FOLD_SCORING_ROUNDS = 40, 10  # of gamma scoring, at half steps; a fold starts from the whole fit
 _MAX_TOTAL_RATIO = 30.0  # and in the total: one timing of a thousand times its worth is the machine's, not the model's
@@ -144,7 +145,7 @@ def fit_cost(
         raise CostError(f"theta has {theta.shape[1]} columns, the prior {len(levels)} parameters", code="wrong-prior")
     with threadpool_limits(1):  # matrices of a few hundred rows: a second thread on a busy core is 90 times slower
         cost = _fit(theta, seconds, model, unit, levels)
-    _warn_if_poor(cost, seconds)
+    _warn_if_poor(cost, theta, seconds)
     return cost
 
 
@@ -292,12 +293,22 @@ def _score(log_cost: Array, predicted: Array) -> float:
     return 1 - float(np.sum((log_cost - predicted) ** 2)) / total if total > 0 else 0.0
 
 
-def _warn_if_poor(cost: FittedCost, seconds: Array) -> None:
+def _warn_if_poor(cost: FittedCost, theta: Array, seconds: Array) -> None:
     spread = seconds.max() / seconds.min()
     if cost.score < 0.3 and spread > 1.5:
+        low, high = np.quantile(cost(theta), [0.05, 0.95])
+        is_flat = high < FLAT_RATIO * low
+        why = (
+            f"by these {len(seconds)} runs, cost hardly varies with the parameters ({high / low:.2f}x); what varies is"
+            " measured at any of them. Where less than 1 % can be saved, draws are made from the prior, without weights"
+            if is_flat
+            else "Results stay unbiased, savings will be small"
+        )
+        fix = "nothing to do, unless you know that cost varies: then time more runs, or plan(cost=...)"
         warn(
             f"[poor-cost-fit] the cost model explains {max(cost.score, 0):.0%} of the variation of log cost (held out)."
-            " Results stay unbiased, savings will be small.\n  fix: time more runs, or give a known cost function",
+            f" {why[0].upper()}{why[1:]}.\n"
+            f"  fix: {fix if is_flat else 'time more runs, or give a known cost function'}",
             stacklevel=4,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,6 +129,19 @@ def as_prior(obj: Any, names: Sequence[str] | None = None) -> Prior:
         return _Unbounded(obj, tuple(obj.names))
     if hasattr(obj, "sample") and hasattr(obj, "log_prob"):
         return _from_torch(obj, names)
+    if isinstance(obj, list | tuple):
+        raise PriorError(
+            f"a {type(obj).__name__} of {len(obj)} is not a prior: its parameters have no names",
+            code="bad-prior",
+            fix='th.Independent({"a": th.Uniform(0, 1), "b": th.Normal(0, 1)}), a name for each',
+        )
+    if inspect.isroutine(obj):
+        raise PriorError(
+            f"the prior is a function, {getattr(obj, '__name__', 'without a name')}: is it the simulator?",
+            code="bad-prior",
+            why="the simulator comes before the prior",
+            fix="th.Campaign(folder, simulator, prior), th.infer(simulator, prior, x_o)",
+        )
     missing = "sample" if not hasattr(obj, "sample") else "log_prob"
     raise PriorError(
         f"prior has no {missing} method: {type(obj).__name__}",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.errors import PriorError
-from thrifty.priors.families import Box, Named, as_parameter_names
+from thrifty.priors.families import Box, Named, as_generator, as_parameter_names
 from thrifty.types import Array, Levels, as_rows, freeze, set_fields
 
 MAX_WHOLE = 2**53  # beyond, not every whole number is a float
@@ -43,10 +43,10 @@ class Integers(Box):
         """Whole numbers."""
         return ((),) * self.dim
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw (n, p)."""
         ends = self.low.astype(np.int64), self.high.astype(np.int64)
-        return np.random.default_rng(rng).integers(*ends, (n, self.dim), endpoint=True).astype(np.float64)
+        return as_generator(rng, n).integers(*ends, (n, self.dim), endpoint=True).astype(np.float64)
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Minus the log of the number of values; -inf elsewhere."""
@@ -109,9 +109,9 @@ class Categorical(Named):
         """The first code and the last."""
         return np.zeros(1), np.full(1, len(self.probabilities) - 1.0)
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw codes (n, 1)."""
-        places = np.searchsorted(np.cumsum(self.probabilities)[:-1], np.random.default_rng(rng).random(n), "right")
+        places = np.searchsorted(np.cumsum(self.probabilities)[:-1], as_generator(rng, n).random(n), "right")
         return places.astype(np.float64)[:, None]
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -65,7 +67,44 @@ def _check_interval(names: Sequence[str], low: Array, high: Array) -> None:
             raise PriorError(f"prior {name!r}: low {a:g} is not below high {b:g}", code="bad-prior", fix="swap them")
 
 
-class Named:
+class ExplainedArguments(type):
+    """Say what a prior is made of when its arguments are not those, instead of a bare TypeError."""
+
+    if not TYPE_CHECKING:  # the arguments are those of the class
+
+        def __call__(cls, *args: Any, **named: Any) -> Any:
+            """Make the prior; refuse arguments that it does not have."""
+            signature = inspect.signature(cls.__init__)
+            try:
+                signature.bind(None, *args, **named)
+            except TypeError as error:
+                raise PriorError(
+                    f"th.{cls.__name__}: {error}", code="bad-prior", fix=_EXAMPLES.get(cls.__name__, "")
+                ) from None
+            return super().__call__(*args, **named)
+
+
+_EXAMPLES = {
+    "Uniform": 'th.Uniform(low=[0, 0], high=[1, 2], names=["a", "b"])',
+    "LogUniform": 'th.LogUniform(low=[0.1], high=[10], names=["a"])',
+    "Normal": 'th.Normal(mean=[0, 0], sd=[1, 2], names=["a", "b"])',
+    "Independent": 'th.Independent({"a": th.Uniform(0, 1), "b": th.Normal(0, 1)}), one dictionary',
+}
+
+
+def as_generator(rng: Any, n: object = 5) -> np.random.Generator:
+    """Return a generator from a seed or generator; refuse None, whose draws could never be made again."""
+    if rng is None:
+        raise PriorError(
+            f"prior.sample({n}) needs random numbers",
+            code="bad-prior",
+            why="draws without a seed could not be made again",
+            fix=f"prior.sample({n}, np.random.default_rng(0)), or a seed: prior.sample({n}, 0)",
+        )
+    return np.random.default_rng(rng)
+
+
+class Named(metaclass=ExplainedArguments):
     """Parameters with names, anywhere in the space unless a class below says otherwise."""
 
     names: tuple[str, ...]
@@ -126,9 +165,9 @@ class Uniform(Box):
         (2, (3, 2))
     """
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw (n, p)."""
-        draws = np.random.default_rng(rng).random((n, self.dim))
+        draws = as_generator(rng, n).random((n, self.dim))
         draws *= self.high - self.low
         draws += self.low
         return draws
@@ -154,10 +193,10 @@ class LogUniform(Box):
             if a <= 0:
                 raise PriorError(f"prior {name!r}: log-uniform low must be > 0, got {a:g}", code="bad-prior")
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw (n, p)."""
         low, high = np.log(self.low), np.log(self.high)
-        draws = np.exp(low + (high - low) * np.random.default_rng(rng).random((n, self.dim)))
+        draws = np.exp(low + (high - low) * as_generator(rng, n).random((n, self.dim)))
         return np.clip(draws, self.low, self.high)  # rounding must not leave the box
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
@@ -192,9 +231,9 @@ class Normal(Named):
     def _describe(self) -> Iterable[str]:
         return (f"{mean:g} ± {sd:g}" for mean, sd in zip(self.mean, self.sd, strict=True))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw (n, p)."""
-        return self.mean + self.sd * np.random.default_rng(rng).standard_normal((n, self.dim))
+        return self.mean + self.sd * as_generator(rng, n).standard_normal((n, self.dim))
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
         """Sum of normal log densities."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from thrifty.errors import PriorError
 from thrifty.priors.discrete import Categorical, Integers
-from thrifty.priors.families import LogUniform, Named, Normal, Uniform, as_parameter_names
+from thrifty.priors.families import LogUniform, Named, Normal, Uniform, as_generator, as_parameter_names
 from thrifty.types import Array, Levels, as_rows, levels_of, set_fields
 
 OWN = (Uniform, LogUniform, Normal, Integers, Categorical)
@@ -58,9 +58,9 @@ class Independent(Named):
         ends = np.array([_support_of(self.marginals[name]) for name in self.names], dtype=np.float64)
         return ends[:, 0], ends[:, 1]
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
+    def sample(self, n: int, rng: np.random.Generator | int | None = None) -> Array:
         """Draw (n, p)."""
-        rng = np.random.default_rng(rng)
+        rng = as_generator(rng, n)
         return np.column_stack([_draw(self.marginals[name], n, rng) for name in self.names])
 
     def log_prob(self, theta: npt.ArrayLike) -> Array:
@@ -84,7 +84,7 @@ def _check_marginal(name: str, marginal: Any) -> None:
             f"prior {name!r}: {marginal!r} has no sample method (rvs)",
             code="bad-prior",
             why="thrifty needs to draw from it",
-            fix=f'use a frozen scipy distribution, e.g. {{"{name}": scipy.stats.norm(0, 1)}}',
+            fix=f'{{"{name}": th.Uniform(0, 1)}}, th.Normal(0, 1), ..., or a frozen scipy distribution',
         )
     if not (hasattr(marginal, "logpdf") or hasattr(marginal, "logpmf")):
         raise PriorError(f"prior {name!r}: {marginal!r} has no density and no probabilities", code="bad-prior")

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from thrifty.errors import DataError, StorageError, ThriftyError, warn
+from thrifty.errors import ConfigError, DataError, StorageError, ThriftyError, warn
 from thrifty.inference import archive
 from thrifty.types import Array, as_rows, freeze
 from thrifty.version import __version__
@@ -50,6 +50,7 @@ class Result:
         seconds: Wall seconds of the fit.
         created: When, as "2026-11-16 13:20:00".
         version: Of thrifty.
+        moment: When, in seconds since 1970: the order of results of the same second.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Result:
     seconds: float = 0.0
     created: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S"))
     version: str = __version__
+    moment: float = field(default_factory=time.time)
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -99,6 +101,40 @@ def check_name(name: str) -> None:
         raise DataError(f"result name {name[:80]!r}: letters, digits, _ and - expected", code="bad-name", fix="npe-2")
 
 
+def find_free_name(folder: str | os.PathLike[str], name: str, *, method: str, x_o: Array) -> str:
+    """Return this name, or NAME-2, NAME-3, ...: the first that no result of another observation or method has.
+
+    A result of the same method and observation is replaced by a later one; so is one that is damaged.
+    """
+    chosen, number = name, 1
+    while _is_other(Path(folder) / RESULTS_FOLDER / chosen, method, x_o):
+        number += 1
+        chosen = f"{name}-{number}"
+    return chosen
+
+
+def refuse_taken_name(folder: str | os.PathLike[str], name: str, *, method: str, x_o: Array) -> None:
+    """Refuse a name that belongs to a result of another observation or method: nothing is overwritten."""
+    free = find_free_name(folder, name, method=method, x_o=x_o)
+    if free != name:
+        raise ConfigError(
+            f"the result {name!r} of {folder} is of another observation or method",
+            code="already-exists",
+            why="nothing is overwritten",
+            fix=f'name="{free}", or leave it out; {Path(folder) / RESULTS_FOLDER / name} can be deleted',
+        )
+
+
+def _is_other(place: Path, method: str, x_o: Array) -> bool:
+    if not (place / "result.json").is_file():
+        return False
+    try:
+        kept = _read(place)
+    except DataError as error:
+        return error.code == "newer-version"
+    return kept.method != method or not np.array_equal(np.ravel(kept.x_o), np.ravel(x_o))
+
+
 def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any = None) -> Result:
     """Write a result into a run folder, in place of an older one of that name; return it with its path.
 
@@ -130,7 +166,7 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         archive.write(part / "samples.npz", {"kind": "samples"}, arrays)
         about = {
             "format": _FORMAT, "method": result.method, "names": list(result.names), "diagnosis": result.diagnosis,
-            "seconds": result.seconds, "created": result.created, "version": result.version,
+            "seconds": result.seconds, "created": result.created, "version": result.version, "moment": result.moment,
             "sums": {path.name: _hash_file(path) for path in sorted(part.glob("*.npz"))},
         }  # fmt: skip
         (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
@@ -174,7 +210,7 @@ def read_results(folder: str | os.PathLike[str]) -> tuple[Result, ...]:
     if home.is_symlink() or not home.is_dir():
         return ()
     found = [_read(path) for path in sorted(home.iterdir()) if _NAME.fullmatch(path.name) and path.is_dir()]
-    return tuple(sorted(found, key=lambda result: result.created))
+    return tuple(sorted(found, key=lambda result: (result.created, result.moment)))
 
 
 def list_results(folder: str | os.PathLike[str]) -> list[str]:
@@ -233,6 +269,7 @@ def _read(place: Path) -> Result:
             seconds=float(about["seconds"]),
             created=_printable(about["created"]),
             version=_printable(about["version"]),
+            moment=float(about.get("moment", 0.0)),  # folders of earlier versions have none
         )
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ThriftyError) and error.code != "bad-file":

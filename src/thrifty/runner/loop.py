@@ -18,10 +18,12 @@ from typing import Literal, Protocol
 import numpy as np
 
 from thrifty.errors import SimulatorError
+from thrifty.runner.causes import find_place, last_line
 from thrifty.runner.gates import Gate
 from thrifty.runner.interrupts import Interrupts
 from thrifty.runner.retries import Retries
 from thrifty.runner.schedule import Schedule
+from thrifty.runner.signatures import explain_vector
 from thrifty.runner.task import Engine, Job, Outcome, OutputNames, Report, Task
 from thrifty.runner.time_limits import TimeLimit
 
@@ -102,6 +104,7 @@ class Loop:
         predicted_price: Price of one predicted unit as long as none was measured.
         earlier: Runs of earlier calls, pilots included, whose price was measured.
         outputs: Names of the outputs, known or learned from the first run.
+        failed_fix: What to do when all of the first runs fail.
         timed_out: The run that ended the campaign under on_timeout="stop".
         first_error: Message of the first run that failed.
         differing_index: An index that gave two answers.
@@ -120,6 +123,7 @@ class Loop:
     spent: float = 0.0
     predicted_price: float = 0.0
     earlier: Priced = field(default_factory=Priced)
+    failed_fix: str = ""
     outputs: OutputNames = field(default_factory=OutputNames)
     timed_out: Outcome | None = field(default=None, init=False)
     first_error: str = field(default="", init=False)
@@ -128,6 +132,7 @@ class Loop:
     def __post_init__(self) -> None:
         self._retries = Retries(self.schedule, self.limit)
         self._statuses: Counter[str] = Counter()
+        self._causes: set[str] = set()  # of failures, as long as all are the same
         self._free_failures: Counter[str] = Counter()  # failures in a row that took nothing from the budget
         self._drain_announced = self._wait_announced = False
         self._in_flight = 0.0  # predicted units that were sent and have not come back
@@ -253,12 +258,20 @@ class Loop:
     def _check_failures(self, outcomes: Sequence[Outcome]) -> None:
         for outcome in outcomes:
             if outcome.status != "ok":
-                _log.warning("run %d failed (%s): %s", outcome.index, outcome.status, _last_line(outcome.error))
+                _log.warning("run %d failed (%s): %s", outcome.index, outcome.status, last_line(outcome.error))
         self._statuses.update(outcome.status for outcome in outcomes)
+        if self.fail_fast and len(self._causes) < 2:
+            self._causes |= {last_line(outcome.error) for outcome in outcomes if outcome.status != "ok"}
         self.first_error = self.first_error or next((o.error for o in outcomes if o.status != "ok"), "")
         total = self._statuses.total()
         if self.fail_fast and total >= FIRST_RUNS and self._statuses["ok"] == 0 and not self._statuses["timeout"]:
-            raise all_failed_error(self._statuses, self.first_error)
+            raise all_failed_error(
+                self._statuses,
+                self.first_error,
+                fix=self.failed_fix,
+                is_same=len(self._causes) == 1,
+                hint=explain_vector(self.job.simulator, self.job.names),
+            )
         for outcome in outcomes if self.must_spend else ():
             if outcome.status == "ok" or self.price(outcome) != 0:
                 self._free_failures.clear()
@@ -268,20 +281,37 @@ class Loop:
                 raise all_failed_error(self._free_failures, outcome.error, which="last")
 
 
-def _last_line(error: str) -> str:
-    """Return what is wrong in one line: our messages begin with it, others end so."""
-    lines = error.strip().splitlines() or ["no message"]
-    return lines[0] if lines[0].startswith("[") else lines[-1]
+def all_failed_error(
+    statuses: Counter[str],
+    first_error: str,
+    *,
+    which: str = "first",
+    fix: str = "",
+    is_same: bool = False,
+    hint: str = "",
+) -> SimulatorError:
+    """Make the error for the case that not one of the first runs (or of the last) gave numbers.
 
-
-def all_failed_error(statuses: Counter[str], first_error: str, *, which: str = "first") -> SimulatorError:
-    """Make the error for the case that not one of the first runs (or of the last) gave numbers."""
-    total = statuses.total()
-    causes = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    Args:
+        statuses: How many runs ended in which way.
+        first_error: Message of the first run, or of the last.
+        which: "first" or "last".
+        fix: The way out; by default to try the simulator by hand.
+        is_same: Whether all of them failed with this error.
+        hint: What may be the reason.
+    """
+    total, cause, place = statuses.total(), last_line(first_error), find_place(first_error)
+    counted = ", ".join(f"{count} {status}" for status, count in sorted(statuses.items()))
+    cause += f" ({place})" if place else ""
+    what = f"{total} of the {which} {total} runs failed"
+    what += (
+        f" with {cause}; nothing more was started"
+        if is_same
+        else (f" ({counted}); nothing more was started. {which.title()}: {cause}")
+    )
     return SimulatorError(
-        f"{total} of the {which} {total} runs failed ({causes}); nothing more was started."
-        f" {which.title()}: {_last_line(first_error)}",
+        what,
         code="simulator-failed",
-        why="a simulator that always fails is broken, not unlucky",
-        fix="try it in this process: simulator(theta, np.random.default_rng(0)), or engine=th.Inline()",
+        why=hint or "a simulator that always fails is broken, not unlucky",
+        fix=fix or "try it in this process: simulator(theta, np.random.default_rng(0))",
     )

@@ -16,7 +16,7 @@ from typing import Any, Literal, TextIO
 
 import numpy as np
 
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_kind, format_percent
 from thrifty.errors import ConfigError
 from thrifty.progress_bar import NotebookBar, is_notebook
 from thrifty.runner.schedule import Schedule
@@ -46,6 +46,7 @@ class Figures:
     by_cost: bool
     budget: float | None = None
     left_cost: float = np.nan
+    kind: str = ""
 
     def format_head(self) -> str:
         """Say share, count, workers."""
@@ -61,7 +62,7 @@ class Figures:
 
     def format_lines(self) -> list[str]:
         """Say what is spent and left, and what is saved where that is known."""
-        spent = f"spent {format_amount(self.spent, self.unit)}"
+        spent = f"spent {format_kind(self.spent, self.unit, self.kind)}"
         parts = [spent + (f" of {format_amount(self.budget, self.unit)}" if self.budget else "")]
         if np.isfinite(self.left_cost) and self.share < 1:
             parts.append(f"left {format_amount(self.left_cost, self.unit)}")  # in the unit of what is spent
@@ -69,7 +70,7 @@ class Figures:
             at = time.strftime("%H:%M", time.localtime(time.time() + self.left))
             interval = f"({format_amount(self.left_low, 's')}-{format_amount(self.left_high, 's')})"
             parts.append(f"ETA {at}, in {format_amount(self.left, 's')} {interval}")
-        parts.append(f"failed {self.failed:,} ({100 * self.failed_mass:.2g}% of prior mass)")
+        parts.append(f"failed {self.failed:,} ({format_percent(self.failed_mass)} of prior mass)")
         lines = [" | ".join(parts)]
         if self.saved is not None and self.saved.effective < self.total * 0.999:
             s = self.saved
@@ -98,19 +99,23 @@ class Watched:
         unit: Unit of cost.
         sum_up: Returns sums over the runs that count, as far as they are safe; called only when something is shown.
         budget: In the unit of cost, or None.
+        used: Returns the share of a budget that is used, whatever its unit; None where all runs of the table will run.
+        kind: Kind of seconds of costs, or "".
     """
 
     total: int
     unit: str
     sum_up: Callable[[], Totals]
     budget: float | None = None
+    used: Callable[[], float] | None = None
+    kind: str = ""
 
     def compute_figures(self, *, schedule: Schedule | None = None, busy: int = 0) -> Figures:
         """Return the figures of this moment."""
         now = self.sum_up()
-        left, low, high, share = _estimate_left(schedule, busy)
-        if self.budget:
-            share = max(share, min(now.spent / self.budget, 1.0))  # draws it does not admit never run
+        left, low, high, share = _estimate_left(schedule, busy, all_run=self.used is None)
+        if self.used is not None:
+            share = max(share, min(self.used(), 1.0))  # draws that the budget does not admit never run
         return Figures(
             done=now.done,
             total=self.total,
@@ -127,6 +132,7 @@ class Watched:
             by_cost=schedule is None or schedule.has_predictions,
             budget=self.budget,
             left_cost=self._estimate_left_cost(now),
+            kind=self.kind,
         )
 
     def _estimate_left_cost(self, now: Totals) -> float:
@@ -136,12 +142,14 @@ class Watched:
         return min(now.left, max(self.budget - now.spent, 0.0)) if self.budget else now.left
 
 
-def _estimate_left(schedule: Schedule | None, busy: int) -> tuple[float, float, float, float]:
+def _estimate_left(schedule: Schedule | None, busy: int, *, all_run: bool = True) -> tuple[float, float, float, float]:
     """Return wall seconds left with a 95 % interval, and the share of predicted cost that is done."""
     if schedule is None:
         return 0.0, 0.0, 0.0, 1.0
-    units, squares = schedule.sum_outstanding()
+    units, squares = schedule.sum_outstanding(everything=True)
     share = 1 - units / max(schedule.predicted.sum(), 1e-300)
+    if not all_run:
+        units, squares = schedule.sum_outstanding()
     if schedule.pace is None or busy == 0:
         return np.nan, np.nan, np.nan, share
     left = units * schedule.pace / busy

@@ -123,13 +123,17 @@ class Schedule:
         mean = self._logs / self.learned
         return float(np.sqrt(max(self._log_squares / self.learned - mean**2, 0.0)))
 
-    def sum_outstanding(self) -> tuple[float, float]:
-        """Return the predicted cost of all that is not finished, and the sum of its squares."""
+    def sum_outstanding(self, *, everything: bool = False) -> tuple[float, float]:
+        """Return the predicted cost of what is admitted and not finished, and the sum of its squares.
+
+        With `everything`, also of what is not admitted yet.
+        """
         again = (*self._repeated, *self._alone, *self._extended)
         running = np.array([*self._started.values(), *(task.predicted for task in again)])
         total, squares = float(running.sum()), float((running**2).sum())
-        for at in range(self._next, self._open, SUMMED_ROWS):
-            waiting = self.predicted[self._order[at : min(at + SUMMED_ROWS, self._open)]]
+        end = len(self._order) if everything else self._open
+        for at in range(self._next, end, SUMMED_ROWS):
+            waiting = self.predicted[self._order[at : min(at + SUMMED_ROWS, end)]]
             total, squares = total + float(waiting.sum()), squares + float((waiting**2).sum())
         return total, squares
 

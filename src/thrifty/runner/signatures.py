@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from thrifty.errors import SimulatorError
-from thrifty.named import list_names
+from thrifty.named import find_nearest, list_names
 from thrifty.runner.task import get_name
 from thrifty.types import Array
 
@@ -95,6 +95,29 @@ def read_signature(simulator: Callable[..., Any], names: Sequence[str] = ()) -> 
     return _arrange(parameters, {**sources, **_assign_randomness(parameters, sources)}, refuse)
 
 
+def explain_vector(simulator: Callable[..., Any], names: Sequence[str]) -> str:
+    """Say that the argument named like the only parameter is a vector, as documented; "" where there is none.
+
+    Example:
+        >>> explain_vector(lambda mu, rng: mu, ("mu",))
+        "'mu' is the only parameter, so the argument mu is the vector of length 1, not a number: use mu[0]"
+        >>> explain_vector(lambda theta, rng: theta, ("mu",)), explain_vector(lambda a, b: a, ("a", "b"))
+        ('', '')
+    """
+    if len(names) != 1 or names[0] == "theta" or hasattr(simulator, "call_style"):
+        return ""
+    try:
+        parameters = list(inspect.signature(simulator).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    name = names[0]
+    if not any(p.name == name and p.kind in _POSITIONAL for p in parameters):
+        return ""
+    return (
+        f"{name!r} is the only parameter, so the argument {name} is the vector of length 1, not a number: use {name}[0]"
+    )
+
+
 def _goes_by_name(parameters: list[inspect.Parameter], plain: list[inspect.Parameter], names: Sequence[str]) -> bool:
     if plain and plain[0].kind in _POSITIONAL and len(names) == 1:
         return False  # one parameter is the vector of length 1, whatever its name
@@ -112,7 +135,9 @@ def _assign_names(
         raise refuse(f"{fixed[0]} is a parameter of the prior, but functools.partial fixes it", fix="leave one out")
     unknown = [p.name for p in plain if p.default is p.empty and p.name not in names]
     if unknown:
-        raise refuse(f"{unknown[0]!r} is neither a parameter nor rng nor seed")
+        near = find_nearest(unknown[0], [name for name in names if name not in {p.name for p in plain}])
+        meant = f"; the prior has {near!r}: is one of them misspelt?" if near else ""
+        raise refuse(f"{unknown[0]!r} is neither a parameter nor rng nor seed{meant}")
     taken = {p.name for p in plain}
     missing = [name for name in names if name not in taken and not any_keyword]
     if missing:

@@ -40,6 +40,9 @@ def infer(
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
     progress: bool | None = None,
+    accept_changed: bool = False,
+    redo_failed: bool = False,
+    name: str = "",
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; or in rounds at the observation.
 
@@ -50,10 +53,10 @@ def infer(
         prior: Anything `th.as_prior` reads.
         x_o: The observation, as the simulator returns it, by name where its numbers have names; with rounds also
             several (k, *event).
-        n: Runs of the campaign, besides the pilot, whose runs are used as well; 5000 where no budget is given. With
-            rounds, and for other sequential methods: all runs.
-        budget: Total cost, pilot included: "2 cpu-h", "40 min", or a number in the unit of cost; with n as well,
-            whichever comes first ends the runs.
+        n: Runs of the campaign, besides the pilot, whose runs are used as well; 5000 where no budget is given, and then
+            a line says first what they will cost. With rounds, and for other sequential methods: all runs.
+        budget: Total cost, pilot included: "2 cpu-h", "40 min", or, with cost="reported", a number; with n as
+            well, whichever comes first ends the runs.
         pilot: Timed runs from the prior before the plan. By default a fifth of n and at most 200; with a budget at most
             200 and a tenth of it, after ten for each parameter.
         rounds: How many rounds, at most (`th.Rounds`): for one observation whose posterior is narrow.
@@ -70,6 +73,9 @@ def infer(
         depends_on: Data files that the simulator reads, as for `th.Campaign`.
         progress: Show how far runs and training are: True, False, or None for a bar in a terminal and in a notebook
             and lines elsewhere.
+        accept_changed: Go on although the simulator's code changed since the folder began, as for `th.Campaign`.
+        redo_failed: Make the failed runs of the folder again, as for `Campaign.run`.
+        name: Of the result in the folder, as for `Campaign.infer`.
 
     Returns:
         A `Study` with `.posterior`, `.samples`, `.simulations`, `.campaign`, `.diagnosis` and `.report(path)`.
@@ -100,6 +106,9 @@ def infer(
         max_failed=max_failed,
         depends_on=depends_on,
         progress=progress,
+        accept_changed=accept_changed,
+        redo_failed=redo_failed,
+        name=name,
     )
 
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from thrifty.errors import FolderInUseError, StorageError, warn
 from thrifty.store.schema import explain, storage_error
 
+KERNEL_LOCKS = Path("/proc/locks")  # of Linux
+
 
 class FolderLock:
     """`with FolderLock(folder):` owns the folder for writing; readers never need it."""
@@ -66,3 +68,21 @@ def _owner(file: int) -> str:
     except (ValueError, KeyError, TypeError, OSError):
         return "another process"
     return "".join(c for c in f"pid {pid} on {host} since {since}" if c.isprintable())
+
+
+def has_driver(folder: Path) -> bool | None:
+    """Whether a process holds the folder's lock, by the kernel's list of locks; None on systems without such a list.
+
+    Trying to take the lock would answer this too, but could make a driver that starts at that moment fail.
+    """
+    try:
+        held = KERNEL_LOCKS.read_text()
+    except OSError:
+        return None
+    try:
+        inode = (folder / "lock").stat().st_ino
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return any("FLOCK" in line and f":{inode} " in line for line in held.splitlines())

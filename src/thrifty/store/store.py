@@ -67,7 +67,12 @@ class Store:
             with translate_os_errors(folder, exists=False):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StorageError(f"cannot create {folder}: {error.strerror}", code="disk-problem") from None
+            is_file = isinstance(error, FileExistsError | NotADirectoryError)
+            raise StorageError(
+                f"cannot create the folder {folder}: {error.strerror}",
+                code="disk-problem",
+                fix="a file has this name: choose another folder" if is_file else "choose another folder",
+            ) from None
         with translate_sqlite_errors(folder), translate_os_errors(folder):
             store = cls(folder, connect(folder, readonly=False), readonly=False)
             with store.db:
@@ -289,8 +294,8 @@ class Store:
         yield from self._groups(f"SELECT {', '.join(RUNS)}, sum FROM runs ORDER BY idx", size)
 
     def forget(self, indices: Sequence[int]) -> None:
-        """Make runs pending again: damaged ones, or time-outs whose limit is now longer."""
-        with translate_sqlite_errors(self.folder), self.db:
+        """Make runs pending again: damaged ones, time-outs whose limit is now longer, or failures of corrected code."""
+        with self.transaction():
             self.db.execute("DELETE FROM meta WHERE key = ?", (FIGURES,))
             self.db.executemany("DELETE FROM runs WHERE idx = ?", [(int(index),) for index in indices])
 
@@ -310,6 +315,10 @@ class Store:
         """Add the cost of attempts whose results are not kept; an unknown cost adds nothing."""
         before = self.discarded()
         self.put("discarded", {kind: before.get(kind, 0.0) + (c if c >= 0 else 0.0) for kind, c in cost.items()})
+
+    def count_runs(self) -> int:
+        """Count the runs that have finished."""
+        return int(self.query("SELECT count(*) FROM runs")[0][0])
 
     def has_runs(self) -> bool:
         """Return whether any run has finished."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from thrifty.runner.causes import Cause, describe_failure, group_causes
 from thrifty.runner.time_limits import read_policy
 from thrifty.store.store import Store
-from thrifty.store.validate import BlockState
+from thrifty.store.validate import Block, BlockState
 from thrifty.types import CHARGED_STATUSES
+
+_FAILED = "FROM runs WHERE (status <> 'ok' OR shape IS NOT ?)"
 
 
 def sum_runs(store: Store, through: float | None = None) -> dict[str, float | None]:
@@ -53,6 +56,43 @@ def find_timeouts(store: Store, seconds: float) -> list[int]:
     sql = "SELECT idx, policy FROM runs WHERE status = 'timeout' AND time_limit < ?"
     rules = ((index, read_policy(policy or "")) for index, policy in store.query(sql, seconds))
     return [index for index, rule in rules if rule is None or rule.on_timeout != "lazy"]
+
+
+def sum_planned(store: Store, blocks: Iterable[Block], column: str) -> tuple[int, float]:
+    """Count the draws of these blocks that will be completed, and sum their cost, measured or else predicted."""
+    assert column in ("cpu", "wall", "reported")
+    sql = (
+        f"SELECT count(*), total(CASE WHEN r.idx IS NULL THEN p.predicted ELSE r.{column} END)"
+        " FROM plan p LEFT JOIN runs r ON r.idx = p.idx WHERE p.idx >= ? AND p.idx < ?"
+    )
+    found = [store.query(sql, block.first, block.first + block.admitted)[0] for block in blocks]
+    return sum(int(row[0]) for row in found), sum(float(row[1]) for row in found)
+
+
+def find_failed(store: Store, shape: str) -> list[int]:
+    """Return the indices of failed runs, time-outs excepted; an output of another shape is a failure."""
+    return [int(row[0]) for row in store.query(f"SELECT idx {_FAILED} AND status <> 'timeout' ORDER BY idx", shape)]
+
+
+def find_causes(store: Store, shape: str | None) -> list[Cause]:
+    """Return why runs failed, the most common cause first, time-outs included."""
+    rows = store.query(f"SELECT idx, status, shape, error {_FAILED} ORDER BY idx", shape)
+    return group_causes(
+        (int(index), describe_failure(str(status), found, shape, str(error or "")))
+        for index, status, found, error in rows
+    )
+
+
+def read_messages(store: Store, shape: str | None) -> dict[int, str]:
+    """Return the whole message of each failed run, by its index."""
+    rows = store.query(f"SELECT idx, status, shape, error {_FAILED} ORDER BY idx", shape)
+    return {int(i): str(error or "") or describe_failure(str(s), found, shape, "") for i, s, found, error in rows}
+
+
+def first_failure(store: Store) -> str:
+    """Return the message of the first failed run, "" if there is none."""
+    found = store.query("SELECT error FROM runs WHERE status <> 'ok' AND error IS NOT NULL ORDER BY idx LIMIT 1")
+    return str(found[0][0]) if found else ""
 
 
 def sum_costs(store: Store, indices: Sequence[int]) -> dict[str, float]:

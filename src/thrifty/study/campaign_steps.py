@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from thrifty.campaign.quote import clock_time
 from thrifty.campaign.settings import check_count
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
@@ -36,6 +38,7 @@ class Runs:
         workers: Local processes.
         max_failed: Share of prior mass that may fail.
         progress: As for `Campaign.run`.
+        is_default: Whether n was not asked for; then it is said what it will cost before it is spent.
     """
 
     n: int | None
@@ -46,6 +49,7 @@ class Runs:
     workers: int = 2
     max_failed: float = MAX_FAILED_MASS
     progress: bool | None = None
+    is_default: bool = False
 
     def run(self, campaign: Campaign, x_o: Any) -> Array:
         """Do pilot, plan and runs; return the observation as numbers, refused right after the pilot if none fits."""
@@ -58,10 +62,25 @@ class Runs:
         check_pilot_failures(campaign, self.max_failed)
         if budget is not None and self.pilot is None:
             campaign.pilot(self._extend_pilot(campaign, budget, first), **how)
+        if self.is_default:
+            self._announce_default(campaign)
         is_counted = self.n is not None  # then the budget is a cap
         campaign.plan(n=self.n, budget=None if is_counted else budget, cap=budget if is_counted else None)
         campaign.run(**how)
         return observed
+
+    def _announce_default(self, campaign: Campaign) -> None:
+        """Say that a number of runs was chosen, and what it will cost, as long as none of them was made."""
+        with campaign.session.reading() as opened:
+            if any(block.mode != "pilot" for block in opened.store.blocks()):
+                return
+        quote = campaign.quote(n=self.n, workers=self.workers)
+        end = clock_time(quote.seconds(quote.chosen))
+        announce(
+            f"neither n nor budget was given: n = {self.n:,} is the default, {quote.total_text().splitlines()[0]}; ends"
+            f" about {end}",
+            self.progress,
+        )
 
     def _count_first(self, dim: int) -> int:
         """Return the pilot runs before anything is known of the cost."""
@@ -81,6 +100,24 @@ class Runs:
         paid = int(PILOT_BUDGET_SHARE * amount.amount * first / spent) if spent > 0 else PILOTS
         most = PILOTS if self.n is None else min(PILOTS, self.n // 5)
         return max(first, min(paid, most))
+
+
+def announce(text: str, progress: bool | None) -> None:
+    """Write a line on stderr, unless no progress is to be shown."""
+    if progress is not False:
+        print(text, file=sys.stderr, flush=True)
+
+
+def check_unit(budget: object, cost: str) -> None:
+    """Refuse a budget that is a number of unknown unit: only reported costs have a unit of their own."""
+    if budget is None or isinstance(budget, str) or cost == "reported":
+        return
+    raise ConfigError(
+        f"budget = {budget!r} has no unit",
+        code="bad-amount",
+        why="seconds of CPU time and of wall time, and hours, are all possible",
+        fix=f'budget="{budget} cpu-s" for CPU time, "{budget} s" for wall time from start to end',
+    )
 
 
 def run_pilot(campaign: Campaign, n: int, budget: str | None, **how: Any) -> None:
@@ -133,10 +170,5 @@ def _write_budget(budget: float | str | None, campaign: Campaign) -> str | None:
     if budget is None or isinstance(budget, str):
         return budget
     settings = campaign.session.settings()
-    if settings.cost == "wall":
-        raise ConfigError(
-            f"budget = {budget!r} has no unit",
-            code="bad-amount",
-            fix='"40 min", "2 cpu-h"; or cost="cpu" for CPU seconds',
-        )
-    return f"{float(budget)!r} {'cpu-s' if settings.cost == 'cpu' else settings.measured_unit}"
+    check_unit(budget, settings.cost)
+    return f"{float(budget)!r} {settings.measured_unit}"

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from thrifty.errors import ConfigError
+from thrifty.named import find_nearest
 
 _CLASSES = {
     "npe": "inference.neural.npe.NPE",
@@ -59,9 +60,8 @@ def _suggest(method: str) -> str:
     plain = "".join(letter for letter in method if letter.isalnum())
     if near := difflib.get_close_matches(plain, _STEERING, n=1, cutoff=0.8):
         return f"method={_STEERING[near[0]]}, which chooses its own runs and has no name"
-    same = [name for name in _CLASSES if sorted(name) == sorted(method)]  # letters in another order: "nep" is "npe"
-    near = same or difflib.get_close_matches(method, _CLASSES, n=1)
-    return f'method="{near[0]}"' if near else "pass the class itself, method=th.SMCABC"
+    near = find_nearest(method, _CLASSES)
+    return f'method="{near}"' if near else "pass the class itself, method=th.SMCABC"
 
 
 def make_method(method: Any, prior: Any) -> Any:

@@ -161,6 +161,16 @@ class Study(Displayed):
         """Where this study was saved before its checks were made."""
         return []
 
+    @cached_property
+    def _kept_as(self) -> list[str]:
+        """The name under which this study was saved last, if it was."""
+        return []
+
+    @property
+    def _other_name(self) -> str:
+        """Say where this study is kept, if not under the name of its method."""
+        return "".join(f"kept as infer/{name}" for name in self._kept_as if name != self.method)
+
     def plot(
         self, *, prior: Any = None, truth: npt.ArrayLike | None = None, others: Mapping[str, Any] | None = None
     ) -> Figure:
@@ -196,18 +206,35 @@ class Study(Displayed):
     def save(self, folder: str | os.PathLike[str] | None = None, *, name: str = "") -> Result:
         """Save draws, posterior and checks (if they were made) in a run folder, by default the campaign's.
 
-        Several observations are saved as NAME-1, NAME-2, ...; the first of these results is returned.
-        """
-        from thrifty.report.results import Result, save_result
+        Without a name it is that of the method, or NPE-2, NPE-3, ... where that belongs to another observation: only a
+        result of the same method and observation is replaced. Several observations are saved as NAME-1, NAME-2, ...;
+        the first of these results is returned.
 
-        if self.each:
-            base = name or self.method or "study"
-            first, *_ = [one.save(folder, name=f"{base}-{i}") for i, one in enumerate(self.each, start=1)]
-            return first
+        Raises:
+            ConfigError: already-exists, the name belongs to a result of another observation or method.
+        """
+        if not self.each:
+            saved = self._save(self._folder(folder), name, name or self.method or "study")
+            self._kept_as[:] = [saved.name]
+            return saved
+        base = name or self.method or "study"
+        first, *_ = [
+            one._save(one._folder(folder), name, f"{base}-{number}") for number, one in enumerate(self.each, start=1)
+        ]
+        return first
+
+    def _save(self, folder: Path, given: str, name: str) -> Result:
+        """Save one observation under a name, or, where none was given, under a free one that begins so."""
+        from thrifty.report.results import Result, find_free_name, refuse_taken_name, save_result
+
+        if given:
+            refuse_taken_name(folder, name, method=self.method or "study", x_o=self.x_o)
+        else:
+            name = find_free_name(folder, name, method=self.method or "study", x_o=self.x_o)
         checks = self.__dict__.get("diagnosis")  # only if already computed: saving must not take minutes
         result = Result(
-            name=name or self.method or "study",
-            method=self.method,
+            name=name,
+            method=self.method or "study",
             posterior_path=None,
             x_o=self.x_o,
             samples=self.samples,
@@ -216,9 +243,9 @@ class Study(Displayed):
             diagnosis=None if checks is None else checks.to_dict(),
             seconds=self.seconds,
         )
-        saved = save_result(self._folder(folder), result, self.posterior)
+        saved = save_result(folder, result, self.posterior)
         if checks is None:
-            self._saved.append((self._folder(folder), saved))
+            self._saved.append((folder, saved))
         return saved
 
     def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
@@ -300,6 +327,7 @@ class Study(Displayed):
         lines = [self.title, *(f"  {words}" for words in self._describe_accepted())]
         shares = self._list_categories()
         lines += [f"  {name:<{width}}  {shares.get(name) or _describe(*values)}" for name, *values in rows]
+        lines += [f"  {self._other_name}"] if self._other_name else []
         return "\n".join(lines + write_generations(self))
 
     def __repr__(self) -> str:
@@ -315,6 +343,7 @@ class Study(Displayed):
         shares, notes = self._list_categories(), self._describe_accepted()
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
+        notes += [self._other_name] if self._other_name else []
         table, parts = list_quantiles(self._list_quantiles(), shares), make_round_cards(self)
         return Card(self.title, tuple(shares.items()), *table, notes, parts=parts)
 
@@ -341,45 +370,63 @@ def infer(
     max_failed: float = MAX_FAILED_MASS,
     depends_on: Sequence[str | os.PathLike[str]] = (),
     progress: bool | None = None,
+    accept_changed: bool = False,
+    redo_failed: bool = False,
+    name: str = "",
 ) -> Study:
     """Infer a posterior from simulator, prior and observation: pilot, plan, run, fit; see `thrifty.infer`."""
     from thrifty.campaign.campaign import Campaign
+    from thrifty.campaign.redo import begin_redo
     from thrifty.campaign.settings import check_count
     from thrifty.inference.checks import check_observed
     from thrifty.priors import as_prior
-    from thrifty.study.campaign_steps import Runs
+    from thrifty.report.results import check_name
+    from thrifty.study.campaign_steps import Runs, announce, check_unit
 
     prior = as_prior(prior)
     check_observed(x_o)
     method = set_progress(make_method(method, prior), progress)
-    n = DEFAULT_RUNS if n is None and budget is None else n
+    check_unit(budget, cost)
+    is_default = n is None and budget is None
+    n = DEFAULT_RUNS if is_default else n
     if n is not None:
         check_count(n, "infer")
-    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed, progress)
+    if name:
+        check_name(name)
+    runs = Runs(n, budget, pilot, time_limit, on_timeout, workers, max_failed, progress, is_default)
     is_sequential = hasattr(method, "run")  # it chooses its own runs
     if is_sequential:
         _check_sequential(method, runs)
     make_time_limit(time_limit, on_timeout)  # refuses before a folder is made
     place = Path(tempfile.mkdtemp(prefix="thrifty-")) / "runs" if folder is None else Path(folder)
-    campaign = Campaign(place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on)
+    campaign = Campaign(
+        place, simulator, prior, seed=seed, cost=cost, depends_on=depends_on, accept_changed=accept_changed
+    )
+    if redo_failed:
+        begin_redo(campaign.session)
     if folder is None:
         weakref.finalize(campaign, shutil.rmtree, campaign.folder.parent, ignore_errors=True)
     if is_sequential:
+        if is_default:
+            announce(f"neither n nor budget was given: at most {n:,} runs, the default", progress)
         began = time.monotonic()
         study = method.run(campaign, x_o, n=n, budget=budget, seed=seed, workers=workers)
         same = {"campaign": campaign, "method": _name(method), "seed": seed, "seconds": time.monotonic() - began}
         study = replace(study, **same, each=tuple(replace(one, **same) for one in study.each))
     else:
         observed = runs.run(campaign, x_o)
-        study = infer_campaign(campaign, observed, method=method, seed=seed, max_failed=max_failed)
-    study.save()
+        study = infer_campaign(campaign, observed, method=method, seed=seed, max_failed=max_failed, name=name)
+    study.save(name=name)
     return study
 
 
-def infer_campaign(campaign: Campaign, x_o: Any, *, method: Any, seed: int, max_failed: float) -> Study:
+def infer_campaign(campaign: Campaign, x_o: Any, *, method: Any, seed: int, max_failed: float, name: str = "") -> Study:
     """Fit a method to the runs of a campaign; see `Campaign.infer`, which keeps the study too."""
+    from thrifty.report.results import check_name, refuse_taken_name
     from thrifty.study.campaign_steps import read_observed
 
+    if name:
+        check_name(name)
     method = make_method(method, campaign.prior)
     if not hasattr(method, "fit"):
         raise ConfigError(
@@ -388,7 +435,10 @@ def infer_campaign(campaign: Campaign, x_o: Any, *, method: Any, seed: int, max_
             fix=f'"npe", "abc", ...; or th.{type(method).__name__}(...).run(campaign, x_o, n=...), in a new folder',
         )
     table = campaign.simulations(max_failed=max_failed)
-    return fit_study(method, table, read_observed(table, x_o), label=_name(method), campaign=campaign, seed=seed)
+    observed = read_observed(table, x_o)
+    if name:  # before the fit, not after
+        refuse_taken_name(campaign.folder, name, method=_name(method), x_o=observed)
+    return fit_study(method, table, observed, label=_name(method), campaign=campaign, seed=seed)
 
 
 def _check_sequential(method: Any, runs: Any) -> None:

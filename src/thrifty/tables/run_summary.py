@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from thrifty.display import Card, count_things, format_number
-from thrifty.durations import format_amount
+from thrifty.durations import format_amount, format_percent
 from thrifty.tables.columns import Columns
 from thrifty.types import Array
 from thrifty.weights import ess, mass_of
@@ -29,7 +29,8 @@ def summarise_runs(runs: Columns) -> Card:
     ended = runs.status != "pending"
     if failed := int((ended & ~ok).sum()):
         share = mass_of(~ok[ended], runs.log_weights[ended])
-        facts.append(("failed", f"{count_things(failed, 'run')}, {100 * share:.2g}% of prior mass"))
+        mass = format_percent(share)
+        facts.append(("failed", f"{count_things(failed, 'run')}, {mass} of prior mass"))
     if not ended.all():
         facts.append(("not finished", f"{count_things(int((~ended).sum()), 'run')}, without weight"))
     if runs.m > 1:

@@ -46,6 +46,7 @@ class Simulations(Displayed, Columns):
         names, x_names: Names of parameters and statistics, or empty.
         unit: Unit of cost.
         proposal: The weighting behind `log_weights`, where known.
+        messages: Index -> why the run failed, of runs made by `th.simulate`; in no file.
 
     Example:
         >>> sims = Simulations.from_arrays(theta=[[1.0], [2.0]], x=[[0.1, 0.2], [0.3, np.nan]])
@@ -58,6 +59,7 @@ class Simulations(Displayed, Columns):
     status: npt.NDArray[np.str_] = None  # type: ignore[assignment]
     index: npt.NDArray[np.int64] = None  # type: ignore[assignment]
     proposal: Weighting | None = field(default=None, repr=False, compare=False)
+    messages: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         theta = freeze(as_rows(self.theta))
@@ -251,6 +253,7 @@ class Simulations(Displayed, Columns):
         return simulations(self, x_o=observed, most=most)
 
     def __getitem__(self, which: slice | npt.NDArray[Any] | Sequence[int]) -> Self:
+        _check_rows(which)
         return replace(self, **{label: getattr(self, label)[which] for label in PER_RUN})
 
     @property
@@ -398,3 +401,19 @@ def table_hash(sims: Simulations) -> str:
         digest.update(repr((column.shape, column.dtype.str)).encode() + np.ascontiguousarray(column).tobytes())
     digest.update("\n".join(sims.status.tolist()).encode())
     return digest.hexdigest()
+
+
+def _check_rows(which: Any) -> None:
+    """Refuse a name or a number where rows are chosen."""
+    if isinstance(which, str):
+        raise DataError(
+            f"simulations[{which!r}]: a table is indexed by rows, not by names",
+            code="bad-array",
+            fix=f"simulations.to_pandas()[{which!r}], or the arrays simulations.theta, .x, .cost",
+        )
+    if isinstance(which, int | np.integer) and not isinstance(which, bool | np.bool_):
+        raise DataError(
+            f"simulations[{which}]: a table is indexed by slices, masks and lists of rows",
+            code="bad-array",
+            fix=f"simulations[[{which}]] for a table of one run, simulations[:3], simulations[simulations.ok]",
+        )

@@ -21,6 +21,12 @@ Config = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only data and errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Redo = Annotated[
+    bool,
+    typer.Option(
+        "--redo-failed", help="Make failed runs again, with the same parameters and random numbers; this is recorded."
+    ),
+]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", "-w", help="Local worker processes, instead of [run] workers.", show_default=False),

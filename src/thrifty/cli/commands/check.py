@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_DRAWS = 40  # of the prior: enough to see whether cost varies
 MORE_SECONDS = 1.0  # for the draws after the first three
+MIN_CONSTANT_RUNS = 5  # with equal outputs, by which one is called constant
 MAX_LISTED_NAMES = 8  # of outputs
 ROW_BYTES = 400  # of a run in the store, besides its outputs
 WAITING_RATIO = 3.0  # wall over CPU time of every run: with twice as many processes as cores it is 2
@@ -130,6 +131,19 @@ def _run_one(engine: Any, task: Any) -> Any:
     return outcome
 
 
+def _find_constant(runs: list[Any], names: tuple[str, ...]) -> tuple[str, ...]:
+    """Name the outputs that had one value in all runs; none where there are few runs or outputs of several sizes."""
+    import numpy as np
+
+    if len(runs) < MIN_CONSTANT_RUNS or len({run.x.shape for run in runs}) > 1:
+        return ()
+    x = np.stack([run.x.ravel() for run in runs])
+    same = np.flatnonzero((x == x[0]).all(0)).tolist()
+    labels = names if len(names) == x.shape[1] else tuple(f"x_{i + 1}" for i in range(x.shape[1]))
+    listed = tuple(labels[i] for i in same)
+    return listed if len(listed) <= MAX_LISTED_NAMES else (*listed[:MAX_LISTED_NAMES], "…")
+
+
 @dataclass(frozen=True)
 class Findings:
     """What six runs show about a simulator, and how costs vary over a few more."""
@@ -145,6 +159,8 @@ class Findings:
     memory: int
     same_output: bool
     costs: dict[str, tuple[float, ...]]  # of all draws that ended well, by kind
+    constant: tuple[str, ...] = ()  # outputs with one value in all draws
+    draws: int = 0
 
     @classmethod
     def of(cls, pairs: list[tuple[Any, Any]], more: list[Any]) -> Findings:
@@ -169,6 +185,8 @@ class Findings:
             threads=max(run.cpu / max(run.wall, 1e-6) for run in again),
             memory=max(run.memory for run in again),
             same_output=all(run.x.tobytes() == first[0].x.tobytes() for run in first),
+            constant=_find_constant(good, tuple(first[0].names or ())),
+            draws=len(good),
             costs={kind: tuple(getattr(run, kind) for run in good) for kind in ("cpu", "wall", "reported")},
         )
 
@@ -204,6 +222,12 @@ class Findings:
                 self.same_output,
                 "warning   [constant-output] three different parameters gave the same output: does it read theta?",
             ),
+            *((True, f"warning   {line}") for line in self._describe_command(settings)),
+            (
+                bool(self.constant) and not self.same_output,
+                f"warning   [constant-output] {', '.join(self.constant)} had the same value in all {self.draws} runs:"
+                " nothing can be learned from it",
+            ),
             (
                 reported and not all(value > 0 for value in self.reported),
                 'warning   [bad-cost] measure = "reported", but a run reported no cost:'
@@ -211,6 +235,26 @@ class Findings:
             ),
         ]
         return [line for applies, line in found if applies]
+
+    def _describe_command(self, settings: Settings) -> list[str]:
+        """Say which parameters a command does not take, and that it takes no seed."""
+        command = settings.simulator.command
+        if not command:
+            return []
+        taken = set(re.findall(r"\{([A-Za-z_]\w*)", " ".join(command)))
+        left = [name for name in settings.prior.names if name not in taken]
+        lines = []
+        if left:
+            lines.append(
+                f"[bad-command] the command does not mention {', '.join(left)}: nothing can be learned of"
+                f" {'it' if len(left) == 1 else 'them'}; add {{{left[0]}}} to command"
+            )
+        if "seed" not in taken:
+            lines.append(
+                "[ignores-seed] the command has no {seed}: all runs with the same parameters are the same, or cannot be"
+                " made again; add {seed}, unless the program uses no random numbers"
+            )
+        return lines
 
     def _describe_outputs(self) -> str:
         if len(self.outputs) > 1:

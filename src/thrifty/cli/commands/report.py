@@ -86,7 +86,7 @@ def _serve(place: Path, screen: Screen, *, every: float, port: int) -> None:
 def _is_running(place: Path) -> bool:
     """Whether a process drives the campaign; where that is unknown, whether runs are pending."""
     from thrifty.campaign.campaign import Campaign
-    from thrifty.cli.commands.status import has_driver
+    from thrifty.store.lock import has_driver
 
     running = has_driver(place)
     return running if running is not None else Campaign.open(place).status().pending > 0

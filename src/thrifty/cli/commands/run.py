@@ -15,6 +15,7 @@ from thrifty.cli.commands import (
     Json,
     Observed,
     Quiet,
+    Redo,
     RoundFailed,
     RoundMethod,
     Rounds,
@@ -38,6 +39,7 @@ def run(
         typer.Option(help='Wall-time limit of this call, "40 min"; the other runs stay pending.', show_default=False),
     ] = "",
     accept_changed_simulator: Changed = False,
+    redo_failed: Redo = False,
     add_penalty: Annotated[
         bool, typer.Option("--add-penalty", help="If the penalty has changed, add runs with the new one.")
     ] = False,
@@ -78,11 +80,19 @@ def run(
             screen,
             workers=workers,
             accept_changed=accept_changed_simulator,
+            redo_failed=redo_failed,
             check=request.check,
         )
         return run_rounds(session, request)
     _check_is_plain(place)
-    session = start_session(folder, config, screen, workers=workers, accept_changed=accept_changed_simulator)
+    session = start_session(
+        folder,
+        config,
+        screen,
+        workers=workers,
+        accept_changed=accept_changed_simulator,
+        redo_failed=redo_failed,
+    )
     _commit(session, add_penalty=add_penalty)
     status = session.campaign.run(**session.run_arguments(), deadline=deadline or session.run.deadline or None)
     return _finish(session, status)

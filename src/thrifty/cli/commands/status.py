@@ -14,8 +14,6 @@ import typer
 from thrifty.cli.commands import Config, Folder, Json
 from thrifty.cli.output import Screen
 
-KERNEL_LOCKS = Path("/proc/locks")  # Linux only
-
 
 def status(
     folder: Folder = None,
@@ -53,10 +51,7 @@ def _read_status(campaign: Any, config: Path | None) -> dict[str, Any]:
     from thrifty.report.results import list_results
 
     now = campaign.status()
-    running = has_driver(campaign.folder)
-    state = now.state
-    if state == "stopped or running" and running is not None:
-        state = "running" if running else "stopped"
+    running, state = now.running, now.known_state
     folder = relative_path(campaign.folder)
     results = list_results(campaign.folder)
     if now.rounds and state == "complete":  # rounds end with a posterior; between two of them one is trained
@@ -77,27 +72,8 @@ def _read_status(campaign: Any, config: Path | None) -> dict[str, Any]:
 def _show(screen: Screen, found: dict[str, Any], *, watch: bool) -> None:
     text = found.pop("text").split(":", 1)[1].strip()
     head, *rest = text.splitlines()
-    for state in ("stopped or running", "complete"):
-        head = head.replace(state, found["state"], 1)
+    head = head.replace("complete", found["state"], 1)
     if watch and sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not screen.json:
         print("\x1b[2J\x1b[H", end="")
     screen.data("\n".join([f"{found['folder']}: {head}", *rest]))
     screen.result(found)
-
-
-def has_driver(folder: Path) -> bool | None:
-    """Whether a process holds the folder's lock, by the kernel's list of locks; None on systems without such a list.
-
-    Trying to take the lock would answer this too, but could make a driver that starts at that moment fail.
-    """
-    try:
-        held = KERNEL_LOCKS.read_text()
-    except OSError:
-        return None
-    try:
-        inode = (folder / "lock").stat().st_ino
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return None
-    return any("FLOCK" in line and f":{inode} " in line for line in held.splitlines())
