@@ -169,6 +169,39 @@ def test_verdicts_come_from_the_worst_check(stages):
     assert make_headline(facts, (unchecked,)).level != "yes"
 
 
+def test_what_was_found_well_is_no_reason_for_care(tmp_path):
+    c = th.Campaign(tmp_path / "c", lambda theta, rng: theta + rng.normal(), th.Uniform(0, 3), seed=1)
+    c.pilot(150, engine=th.Inline(), progress="quiet")
+    rows = [{"name": "sbc", "verdict": "trust", "reason": "ranks are uniform"}]
+    rows += [{"name": "local_ess", "verdict": "with care", "reason": "few runs near x_o"}]
+    diagnosis = {"verdict": "with care", "checks": rows, "reasons": [], "notes": []}
+    result = Result("a", "ABC", None, np.zeros(1), np.zeros((5, 1)), None, ("theta",), diagnosis)
+    card = make_headline(gather(c.folder), (result,))
+    assert card.answer == "With care" and card.reasons == ("Support: few runs near x_o.",)
+
+
+def test_the_report_makes_the_checks_of_the_study(tmp_path, monkeypatch):
+    """One verdict and one set of answers, whether they are asked for in Python or on a page."""
+    from thrifty.report import measured_checks
+
+    def smooth(theta, rng):
+        return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))
+
+    c = th.Campaign(tmp_path / "c", smooth, th.Uniform(0, 3), seed=1, cost="reported")
+    c.pilot(150, engine=th.Inline(), progress="quiet")
+    c.plan(n=600)
+    c.run(engine=th.Inline(), progress="quiet")
+    study = c.infer([1.5], method="abc", seed=3)
+    made = []
+    monkeypatch.setattr(measured_checks, "diagnose", lambda *a, **k: made.append(th.diagnose(*a, **k)) or made[-1])
+    page = Page(c.report(tmp_path / "page.html").read_text(encoding="utf-8")).texts
+    assert made[0].to_dict() == study.diagnosis.to_dict() and made[0].answers == study.diagnosis.answers
+    answer = {"trust": "Yes", "with care": "With care", "do not trust": "No"}[study.diagnosis.verdict]
+    assert answer in page["verdict"]
+    c.report(tmp_path / "again.html")
+    assert len(made) == 1, "the checks of the study are kept, and used"
+
+
 def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):
     def smooth(theta, rng):
         return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))

@@ -50,6 +50,7 @@ class Result:
         seconds: Wall seconds of the fit.
         created: When, as "2026-11-16 13:20:00".
         version: Of thrifty.
+        seed: Of draws and checks.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Result:
     seconds: float = 0.0
     created: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S"))
     version: str = __version__
+    seed: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -131,6 +133,7 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         about = {
             "format": _FORMAT, "method": result.method, "names": list(result.names), "diagnosis": result.diagnosis,
             "seconds": result.seconds, "created": result.created, "version": result.version,
+            "seed": result.seed,
             "sums": {path.name: _hash_file(path) for path in sorted(part.glob("*.npz"))},
         }  # fmt: skip
         (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
@@ -233,6 +236,7 @@ def _read(place: Path) -> Result:
             seconds=float(about["seconds"]),
             created=_printable(about["created"]),
             version=_printable(about["version"]),
+            seed=max(int(about.get("seed", 0)), 0),  # results of an earlier version have none
         )
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ThriftyError) and error.code != "bad-file":

@@ -195,6 +195,7 @@ class Study(Displayed):
             names=self.names,
             diagnosis=None if checks is None else checks.to_dict(),
             seconds=self.seconds,
+            seed=self.seed,
         )
         saved = save_result(self._folder(folder), result, self.posterior)
         if checks is None:
