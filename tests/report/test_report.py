@@ -10,6 +10,7 @@ from report_page import Page
 from report_scenario import STAGES, campaign, finish, keep_result, simulate
 
 import thrifty as th
+from thrifty.durations import format_amount
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
 from thrifty.report.gather import Stamps, gather
@@ -118,8 +119,10 @@ def test_the_waterfall_adds_up(stages):
     scale = 1000 if "1000" in section.drawings[0].figure.axes[0].get_ylabel() else 1
     assert bars[-1] * scale == pytest.approx(facts.status.spent)
     pilot = np.nansum(facts.cost[facts.pilot & facts.done])  # a run that raises reports no cost
-    assert [row for row in section.tables[0].rows if row[0] == "pilot"]
-    assert bars[-2] * scale == pytest.approx(pilot)
+    within = dict(section.tables[0].rows)
+    assert within["of which pilot"] == format_amount(float(pilot), facts.unit)
+    assert bars[0] * scale == pytest.approx(facts.status.saved.plain)
+    assert bars[1] * scale == pytest.approx(-facts.status.saved.amount)
 
 
 def test_the_chosen_penalty_is_marked(stages):

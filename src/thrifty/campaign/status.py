@@ -73,9 +73,9 @@ class Status(Displayed):
 
     def _all_notes(self) -> tuple[str, ...]:
         wall = (explain_wall_time(self.kind),) if self.budget_is_wall else ()
-        return (*self.notes, *self._explain_surplus(), *wall)
+        return (*self.notes, *self.explain_surplus(), *wall)
 
-    def _explain_surplus(self) -> tuple[str, ...]:
+    def explain_surplus(self) -> tuple[str, ...]:
         """Say why more is saved than the plan gave as the maximum; nothing where it is not."""
         if self.saved is None or self.most is None or self.rounds or not self._shows_savings:
             return ()
