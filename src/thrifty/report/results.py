@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import DataError, StorageError, ThriftyError, warn
 from thrifty.inference import archive
 from thrifty.types import Array, as_rows, freeze
 from thrifty.version import __version__
+from thrifty.weights import ess, quantile
 
 RESULTS_FOLDER = "infer"
 MAX_BYTES = {"result.json": 4 * 2**20, "samples.npz": 512 * 2**20}  # a million draws of 60 parameters fit
@@ -34,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Displayed):
     """One inference: draws at x_o, the path of the posterior, and the results of the checks.
 
     Attributes:
@@ -76,6 +78,26 @@ class Result:
             if np.shape(self.log_weights) != (len(samples),):
                 raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="bad-weights")
             object.__setattr__(self, "log_weights", freeze(self.log_weights))
+
+    def _card(self) -> Card:
+        place = self.name if self.posterior_path is None else str(self.posterior_path.parent)
+        weights = np.zeros(len(self.samples)) if self.log_weights is None else self.log_weights
+        body = [
+            (name, *(format_number(float(value)) for value in quantile(column, [0.5, 0.05, 0.95], weights)))
+            for name, column in zip(self.names, self.samples.T, strict=True)
+        ]
+        facts = [
+            ("method", self.method),
+            (
+                "draws",
+                f"{len(self.samples):,}" + ("" if self.log_weights is None else f", {ess(weights):,.0f} effective"),
+            ),
+            ("observation", count_things(int(np.size(self.x_o)), "value")),
+            ("checks", str((self.diagnosis or {}).get("verdict", "none was made yet"))),
+            ("posterior", "kept" if self.posterior_path else "not kept: only its draws are"),
+            ("made", f"{self.created}, by thrifty {self.version}"),
+        ]
+        return Card(f"result {place}", facts, ("parameter", "median", "5%", "95%"), body)
 
     @property
     def checks(self) -> list[dict[str, Any]]:
