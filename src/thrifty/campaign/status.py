@@ -89,8 +89,8 @@ class Status(Displayed):
 
     @property
     def _shows_savings(self) -> bool:
-        """Whether any draw has a weight of its own, so that something can be saved."""
-        return self.saved is not None and self.ess_fraction < 0.999
+        """Whether draws were chosen by cost: a pilot alone saves nothing, although a limit may change its weights."""
+        return self.saved is not None and self.ess_fraction < 0.999 and self.planned > self.pilots
 
     def _runs_text(self) -> str:
         if self.awaits_budget:
