@@ -19,6 +19,7 @@ from thrifty.durations import format_amount
 from thrifty.inference.answers.evidence import LogEvidence
 from thrifty.inference.answers.sensitivity import Sensitivity
 from thrifty.inference.posterior_draws import Sampled
+from thrifty.report.results import Result
 from thrifty.sequential.rounds import Round
 from thrifty.sequential.smc_abc import Generation
 from thrifty.tables import run_summary
@@ -29,6 +30,11 @@ MARK = "<script>&"
 
 def simulate(theta: np.ndarray, rng: np.random.Generator) -> th.Output:
     return th.Output(theta + rng.normal(size=2), cost=float(np.exp(2 * theta[0])))
+
+
+def plain_html(shown: object) -> str:
+    """Write the HTML of an object without the styles of its cells."""
+    return re.sub(r' style="[^"]*"', "", shown._repr_html_())
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +83,7 @@ def shown(campaign: th.Campaign, sims: th.Simulations) -> dict[str, object]:
         "sensitivity": Sensitivity(("beta", "gamma"), np.array([40.0, 1.0]), np.eye(2)),
         "comparison": th.Comparison(("sir", "seir"), (LogEvidence(-3.0, 0.1, 50.0), LogEvidence(-2.0, 0.1, 50.0))),
         "study": th.Study(abc.accepted([1, 2]), sims, np.array([1.0, 2.0]), method=f"abc {MARK}", campaign=campaign),
+        "result": Result("a", f"abc {MARK}", None, np.zeros(2), sims.theta, None, ("beta", "gamma"), {"verdict": "no"}),
     }  # fmt: skip
     return found
 
@@ -85,6 +92,7 @@ KINDS = (
     "campaign", "quote", "plan", "status", "row", "simulations", "several", "tradeoff", "cost", "draws", "abc",
     "weighted", "synthetic", "score", "npe", "nle", "nre", "ensemble", "marginal", "conditional", "drawn", "weights",
     "diagnosis", "round", "generation", "sensitivity", "comparison", "study",
+    "result",
 )  # fmt: skip
 
 
@@ -113,18 +121,18 @@ def test_the_numbers_are_those_of_the_object(campaign: th.Campaign, sims: th.Sim
     assert "200 of 200 planned runs are done (40 pilots)" in repr(campaign)
     assert f"200 valid runs count as {th.ess(sims.log_weights):.0f}" in repr(sims)
     cells = [f"{value:.4g}" for value in np.quantile(sims.theta[:, 1], [0, 0.5, 1])]
-    assert "<td>gamma</td>" + "".join(f"<td>{cell}</td>" for cell in cells) in sims._repr_html_()
+    assert "<td>gamma</td>" + "".join(f"<td>{cell}</td>" for cell in cells) in plain_html(sims)
     post = shown["weighted"]
     row = [post.mean[0], post.sd[0], *post.quantile([0.05, 0.95])[:, 0]]
-    assert "<td>beta</td>" + "".join(f"<td>{value:.4g}</td>" for value in row) in post._repr_html_()
+    assert "<td>beta</td>" + "".join(f"<td>{value:.4g}</td>" for value in row) in plain_html(post)
     quote = shown["quote"]
-    assert quote.total_text() in repr(quote) and f"<th>{quote.chosen.label}</th>" in quote._repr_html_()
+    assert quote.total_text() in repr(quote) and f"<th>{quote.chosen.label}</th>" in plain_html(quote)
 
 
 def test_the_chosen_row_is_bold(shown: dict[str, object]):
     plan = shown["plan"]
-    assert plan.chosen.k == 0.5 and plan._repr_html_().count("<tr><th>") == 2  # the header, and one row
-    assert f"<tr><th>{plan.chosen.label} ← best</th>" in plan._repr_html_()
+    assert plan.chosen.k == 0.5 and plain_html(plan).count("<tr><th>") == 2  # the header, and one row
+    assert f"<tr><th>{plan.chosen.label} ← best</th>" in plain_html(plan)
 
 
 METHODS = {
@@ -224,6 +232,21 @@ def test_a_study_is_shown_without_sampling(sims: th.Simulations):
         assert "npe at x_o of 2 values: 200 runs count as" in text and "cannot be shown" not in text
 
 
+def test_rounds_are_shown_before_any_draw(sims: th.Simulations):
+    rounds = (Round(200, 12.0, 11.0, 0.5, np.nan, np.nan, 4.0, PRIOR), Round(90, 9.0, 8.0, 0.02, 0.3, 0.1, 4.0, PRIOR))
+    study = th.Study(Sampler(), sims, np.array([1.0, 2.0]), "npe-rounds", generations=rounds, stopped="runs")
+    for text in (repr(study), study._repr_html_()):
+        assert "no draws were made yet: study.samples makes them" in text and "0.30 sd" in text
+        assert "2 rounds" in text and "volume: the share of the prior that the posterior takes" in text
+        assert "ended: all runs are used" in text
+
+
+def test_a_printed_study_says_that_it_shows_medians(sims: th.Simulations):
+    study = th.Study(th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims), sims, np.array([1.0, 2.0]), "abc")
+    (name, median, low, high), *_ = study.summary()
+    assert f"  {name:<5}  median {median:.4g} (90%: {low:.4g} to {high:.4g})" in str(study)
+
+
 def test_outputs_of_any_size_are_shown_at_once(sims: th.Simulations, monkeypatch: pytest.MonkeyPatch):
     assert "x_2" in repr(sims)
     monkeypatch.setattr(run_summary, "MAX_NUMBERS", sims.x.size - 1)
@@ -286,6 +309,35 @@ def test_a_column_without_any_figure_is_left_out(sims: th.Simulations):
 )  # fmt: skip
 def test_costs_have_three_figures_and_no_powers_of_ten(value: float, text: str):
     assert format_amount(value, "events") == text
+
+
+def test_numbers_end_at_the_right_and_words_begin_at_the_left():
+    """In the bold row too, whose cells a browser would put in the middle."""
+    rows = [("plain", "12 s", "never"), ("half", "−3.5 s", "12:30")]
+    html = Card("costs", header=("penalty", "cost", "ends"), rows=rows, bold=1).to_html()
+    assert html.count('<thead style="text-align:right">') == html.count('<tbody style="text-align:right">') == 1
+    left = ' style="text-align:left"'
+    assert f"<tr><th{left}>half</th><th>−3.5 s</th><th>12:30</th></tr>" in html
+    assert f"<tr><td{left}>plain</td><td>12 s</td><td>never</td></tr>" in html
+    assert f"<tr><th{left}>penalty</th><th>cost</th><th>ends</th></tr>" in html
+
+
+def test_a_prior_is_a_table_in_a_notebook_and_one_line_elsewhere():
+    prior = th.Independent({"rate": th.Normal(0, 1), "n": th.Integers(2, 5), "kind": th.Categorical([0.5, 0.5])})
+    assert str(prior) == repr(prior) and repr(prior).startswith("Independent(rate: Normal 0 ± 1, n: Integers ")
+    cells = re.findall(r"<t[dh]>([^<]*)</t[dh]>", plain_html(prior))
+    assert cells[:8] == ["name", "distribution", "from", "to", "rate", "Normal 0 ± 1", "−∞", "∞"]
+    assert cells[8:9] + cells[10:12] == ["n", "2", "5"] and cells[9].startswith("Integers")
+    assert "<td>beta</td><td>Uniform 0 to 2</td><td>0</td><td>2</td>" in plain_html(PRIOR)
+    assert "<td>x</td>" in plain_html(th.as_prior({"x": th.Uniform(0, 1)}))
+
+
+def test_a_saved_result_is_readable(sims: th.Simulations, tmp_path: Path):
+    study = th.Study(th.ABC(PRIOR, quantile=0.5, adjust="none").fit(sims), sims, np.array([1.0, 2.0]), "abc")
+    text = repr(study.save(tmp_path, name="first"))
+    assert str(tmp_path / "infer" / "first") in text and "none was made yet" in text and "array(" not in text
+    (name, median, low, high), *_ = study.summary()
+    assert re.search(rf"{name} +{median:.4g} +{low:.4g} +{high:.4g}\n", text)
 
 
 def test_a_cell_of_html_keeps_a_long_reason():

@@ -15,6 +15,8 @@ from typing import Any
 
 MAX_ROWS = 24  # of a table: what fits on a screen
 MAX_NUMBER_CHARACTERS = 32  # of a number with its unit, or a name: a longer text is a sentence
+_NUMBER = re.compile(r"[-+−<>~±]?\s?\.?\d")  # how a number with or without its unit begins
+_RIGHT = ' style="text-align:right"'  # of a group of rows: cells inherit it, those in bold too
 MAX_CELL_CHARACTERS, MAX_HTML_CELL_CHARACTERS = 160, 600  # a cell of HTML breaks its lines
 
 
@@ -187,16 +189,23 @@ def align_columns(header: Sequence[str], body: Sequence[Sequence[str]]) -> str:
 
 
 def write_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, bold: int | None = None) -> str:
-    """Write an HTML table; every cell is escaped. Columns of sentences begin at the left, where notebooks begin none.
+    """Write an HTML table; every cell is escaped. Words begin at the left and numbers end at the right, bold or not.
 
     Example:
-        >>> write_table(["name"], [["<b>"]])
-        '<table><thead><tr><th>name</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+        >>> write_table((), [["<b>"]])
+        '<table><tbody style="text-align:right"><tr><td style="text-align:left">&lt;b&gt;</td></tr></tbody></table>'
     """
-    left = [not header or any(len(row[i]) > MAX_NUMBER_CHARACTERS for row in rows) for i in range(_width(header, rows))]
-    head = f"<thead><tr>{_cells('th', header, left)}</tr></thead>" if header else ""
+    left = [not header or _holds_words([row[i] for row in rows]) for i in range(_width(header, rows))]
+    head = f"<thead{_RIGHT}><tr>{_cells('th', header, left)}</tr></thead>" if header else ""
     body = "".join(f"<tr>{_cells('th' if i == bold else 'td', row, left)}</tr>" for i, row in enumerate(rows))
-    return f"<table>{head}<tbody>{body}</tbody></table>"
+    return f"<table>{head}<tbody{_RIGHT}>{body}</tbody></table>"
+
+
+def _holds_words(column: Sequence[str]) -> bool:
+    """Whether a column holds words, not numbers: none of its cells begins as a number, or one is a sentence."""
+    if any(len(cell) > MAX_NUMBER_CHARACTERS for cell in column):
+        return True
+    return not any(_NUMBER.match(cell) for cell in column)
 
 
 def _write_paragraph(text: str) -> str:

@@ -76,3 +76,19 @@ def test_events_beside_a_budget_of_wall_time(tmp_path):
     c.plan(budget="5 s")
     text = str(c.status())
     assert "events in " in text and "budget 5 s of wall time" in text and "Cost is summed over runs" in text
+
+
+def test_a_pilot_with_a_limit_saves_nothing(tmp_path):
+    """Runs over a limit have no weight under "restrict", but nothing was chosen by cost."""
+
+    def simulate_slowly(theta, rng):
+        time.sleep(5.0 if theta[0] > 0.9 else 0.0)
+        return rng.normal()
+
+    campaign = th.Campaign(tmp_path / "c", simulate_slowly, th.Uniform(0, 1), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        campaign.pilot(30, workers=1, time_limit="0.3 s", on_timeout="restrict", progress="quiet")
+    status = campaign.status()
+    assert status.saved is not None and status.ess_fraction < 0.999
+    assert "saved" not in str(status) and "saved" not in status._repr_html_()

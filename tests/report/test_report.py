@@ -10,6 +10,7 @@ from report_page import Page
 from report_scenario import STAGES, campaign, finish, keep_result, simulate
 
 import thrifty as th
+from thrifty.durations import format_amount
 from thrifty.errors import CampaignError, StorageError
 from thrifty.report import write
 from thrifty.report.gather import Stamps, gather
@@ -118,8 +119,10 @@ def test_the_waterfall_adds_up(stages):
     scale = 1000 if "1000" in section.drawings[0].figure.axes[0].get_ylabel() else 1
     assert bars[-1] * scale == pytest.approx(facts.status.spent)
     pilot = np.nansum(facts.cost[facts.pilot & facts.done])  # a run that raises reports no cost
-    assert [row for row in section.tables[0].rows if row[0] == "pilot"]
-    assert bars[-2] * scale == pytest.approx(pilot)
+    within = dict(section.tables[0].rows)
+    assert within["of which pilot"] == format_amount(float(pilot), facts.unit)
+    assert bars[0] * scale == pytest.approx(facts.status.saved.plain)
+    assert bars[1] * scale == pytest.approx(-facts.status.saved.amount)
 
 
 def test_the_chosen_penalty_is_marked(stages):
@@ -167,6 +170,39 @@ def test_verdicts_come_from_the_worst_check(stages):
     assert card.reasons[0] == "Is it? No: gap 0.3." and not any("costs" in reason for reason in card.reasons)
     unchecked = Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), None)
     assert make_headline(facts, (unchecked,)).level != "yes"
+
+
+def test_what_was_found_well_is_no_reason_for_care(tmp_path):
+    c = th.Campaign(tmp_path / "c", lambda theta, rng: theta + rng.normal(), th.Uniform(0, 3), seed=1)
+    c.pilot(150, engine=th.Inline(), progress="quiet")
+    rows = [{"name": "sbc", "verdict": "trust", "reason": "ranks are uniform"}]
+    rows += [{"name": "local_ess", "verdict": "with care", "reason": "few runs near x_o"}]
+    diagnosis = {"verdict": "with care", "checks": rows, "reasons": [], "notes": []}
+    result = Result("a", "ABC", None, np.zeros(1), np.zeros((5, 1)), None, ("theta",), diagnosis)
+    card = make_headline(gather(c.folder), (result,))
+    assert card.answer == "With care" and card.reasons == ("Support: few runs near x_o.",)
+
+
+def test_the_report_makes_the_checks_of_the_study(tmp_path, monkeypatch):
+    """One verdict and one set of answers, whether they are asked for in Python or on a page."""
+    from thrifty.report import measured_checks
+
+    def smooth(theta, rng):
+        return th.Output(theta + rng.normal(), cost=float(np.exp(theta[0])))
+
+    c = th.Campaign(tmp_path / "c", smooth, th.Uniform(0, 3), seed=1, cost="reported")
+    c.pilot(150, engine=th.Inline(), progress="quiet")
+    c.plan(n=600)
+    c.run(engine=th.Inline(), progress="quiet")
+    study = c.infer([1.5], method="abc", seed=3)
+    made = []
+    monkeypatch.setattr(measured_checks, "diagnose", lambda *a, **k: made.append(th.diagnose(*a, **k)) or made[-1])
+    page = Page(c.report(tmp_path / "page.html").read_text(encoding="utf-8")).texts
+    assert made[0].to_dict() == study.diagnosis.to_dict() and made[0].answers == study.diagnosis.answers
+    answer = {"trust": "Yes", "with care": "With care", "do not trust": "No"}[study.diagnosis.verdict]
+    assert answer in page["verdict"]
+    c.report(tmp_path / "again.html")
+    assert len(made) == 1, "the checks of the study are kept, and used"
 
 
 def test_a_clean_campaign_with_passed_checks_says_yes(tmp_path):

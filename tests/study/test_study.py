@@ -14,6 +14,7 @@ import pytest
 import thrifty as th
 from thrifty.durations import format_amount
 from thrifty.errors import ConfigError, DataError, QualityGateError
+from thrifty.report.content import ANSWERS
 from thrifty.report.results import read_results
 
 SD = 0.3
@@ -289,12 +290,14 @@ def test_checks_made_after_inference_are_in_the_report(study: th.Study, tmp_path
     page = study.campaign.report(tmp_path / "before.html").read_text(encoding="utf-8")
     accepted = study.posterior.accepted(study.x_o)
     assert f"2,000 draws at the observation (1); rests on {len(accepted)} accepted runs ({accepted.ess:.0f} eff" in page
-    assert "No check" not in page and "only calibration was measured" in page
+    assert "No check" not in page and "Is the posterior calibrated" in page
+    assert read_results(study.campaign.folder)[-1].diagnosis is None, "a report changes nothing in the folder"
     verdict = later.diagnosis.verdict
+    assert f'<p class="word">{ANSWERS[verdict].capitalize()}</p>' in page
     kept = {result.name: result.diagnosis for result in read_results(study.campaign.folder)}["later"]
     assert kept == json.loads(json.dumps(later.diagnosis.to_dict())) and kept["verdict"] == verdict
     page = study.campaign.report(tmp_path / "after.html").read_text(encoding="utf-8")
-    assert "only calibration was measured" not in page and "Is the posterior calibrated" in page
+    assert "Is the posterior calibrated" in page and f'<p class="word">{ANSWERS[verdict].capitalize()}</p>' in page
 
 
 def test_checks_of_an_older_study_do_not_judge_the_newer_one_of_its_name(study: th.Study, tmp_path: Path):

@@ -82,9 +82,9 @@ class Status(Displayed):
 
     def _all_notes(self) -> tuple[str, ...]:
         wall = (explain_wall_time(self.kind),) if self.budget_is_wall else ()
-        return (*self.notes, *self._explain_surplus(), *wall)
+        return (*self.notes, *self.explain_surplus(), *wall)
 
-    def _explain_surplus(self) -> tuple[str, ...]:
+    def explain_surplus(self) -> tuple[str, ...]:
         """Say why more is saved than the plan gave as the maximum; nothing where it is not."""
         if self.saved is None or self.most is None or self.rounds or not self._shows_savings:
             return ()
@@ -98,8 +98,8 @@ class Status(Displayed):
 
     @property
     def _shows_savings(self) -> bool:
-        """Whether any draw has a weight of its own, so that something can be saved."""
-        return self.saved is not None and self.ess_fraction < 0.999
+        """Whether draws were chosen by cost: a pilot alone saves nothing, although a limit may change its weights."""
+        return self.saved is not None and self.ess_fraction < 0.999 and self.planned > self.pilots
 
     def _runs_text(self) -> str:
         if self.awaits_budget:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,9 @@ class _ScipyJoint(Named):
 
     frozen: Any
     names: tuple[str, ...]
+
+    def _list_distributions(self) -> Iterable[str]:
+        return (f"{type(self.frozen).__name__.removesuffix('_frozen')} of all",) * self.dim
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         draws = self.frozen.rvs(size=n, random_state=np.random.default_rng(rng))
@@ -89,6 +92,9 @@ class _Unbounded(Named):
 
     inner: Any
     names: tuple[str, ...]
+
+    def _list_distributions(self) -> Iterable[str]:
+        return (type(self.inner).__name__,) * self.dim
 
     @property
     def dim(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from thrifty.display import Card, Displayed, count_things
 from thrifty.errors import PriorError
 from thrifty.types import Array, as_rows, freeze, set_fields
 
@@ -104,7 +105,7 @@ def as_generator(rng: Any, n: object = 5) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
-class Named(metaclass=ExplainedArguments):
+class Named(Displayed, metaclass=ExplainedArguments):
     """Parameters with names, anywhere in the space unless a class below says otherwise."""
 
     names: tuple[str, ...]
@@ -123,11 +124,31 @@ class Named(metaclass=ExplainedArguments):
         """Describe the distribution of each parameter in a few words."""
         return ("",) * self.dim
 
+    def __str__(self) -> str:
+        return repr(self)
+
     def __repr__(self) -> str:
         listed = (
             f"{name}: {words}" if words else name for name, words in zip(self.names, self._describe(), strict=True)
         )
         return f"{type(self).__name__}({', '.join(listed)})"
+
+    def _list_distributions(self) -> Iterable[str]:
+        """Name the distribution of each parameter, for a table."""
+        return (f"{type(self).__name__} {words}".strip() for words in self._describe())
+
+    def _card(self) -> Card:
+        low, high = self.bounds
+        rows = [
+            (name, words, _format_end(a), _format_end(b))
+            for name, words, a, b in zip(self.names, self._list_distributions(), low, high, strict=True)
+        ]
+        title = f"prior over {count_things(self.dim, 'parameter')}"
+        return Card(title, (), ("name", "distribution", "from", "to"), rows)
+
+
+def _format_end(end: float) -> str:
+    return f"{end:g}".replace("-", "−").replace("inf", "∞")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

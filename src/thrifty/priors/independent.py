@@ -47,6 +47,9 @@ class Independent(Named):
     def _describe(self) -> Iterable[str]:
         return (_name_marginal(marginal) for marginal in self.marginals.values())
 
+    def _list_distributions(self) -> Iterable[str]:
+        return self._describe()
+
     @property
     def levels(self) -> Levels:
         """What values each parameter takes."""

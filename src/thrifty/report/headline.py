@@ -21,6 +21,8 @@ _NAMES = {"sbc": "Calibration", "local_ess": "Support", "coverage": "Coverage", 
           "misspecification": "Model", "cost_model": "Cost model",
           "data_use": "Use of the data"}  # fmt: skip
 
+MAX_REASONS = 3  # on the card; the table of checks has all
+
 
 @dataclass(frozen=True)
 class KeyFigure:
@@ -37,7 +39,7 @@ class Headline:
 
     Attributes:
         answer: Whether the posterior can be trusted: "Yes", "With care", "No" or "Not yet".
-        reasons: Three sentences.
+        reasons: At most three sentences, all of them for this answer.
         figures: The numbers.
         following: The next command, or "".
     """
@@ -62,7 +64,7 @@ def make_headline(facts: Facts, results: tuple[Result, ...]) -> Headline:
     found = _collect_findings(facts, results[-1])
     verdict: Trust = worst_verdict([level for level, _ in found])
     against = sorted((item for item in found if item[0] != "trust"), key=lambda item: -VERDICTS.index(item[0]))
-    reasons = tuple(text for _, text in [*against, *(item for item in found if item[0] == "trust")][:3])
+    reasons = tuple(text for _, text in (against or found)[:MAX_REASONS])  # what was found well is no reason for care
     return Headline(ANSWERS[verdict].capitalize(), reasons, figures, following)
 
 

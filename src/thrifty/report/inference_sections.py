@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from thrifty import plots
-from thrifty.diagnostics import coverage, local_ess, predictive, replicate, sbc
-from thrifty.diagnostics.diagnose import ONLY_SEEN_RUNS, SEEN_RUNS, hold_out
-from thrifty.diagnostics.diagnosis import Diagnosis
-from thrifty.diagnostics.pace import Pace
-from thrifty.diagnostics.verdict import NotMeasured
+from thrifty.diagnostics import local_ess, predictive
 from thrifty.errors import DataError, ThriftyError
 from thrifty.inference.saving import load_posterior
-from thrifty.inference.weighted_posterior import WeightedPosterior, describe_accepted
+from thrifty.inference.weighted_posterior import describe_accepted
 from thrifty.report.content import ANSWERS, NO_POSTERIOR, Drawing, Grid, Section, as_labels, clean
 from thrifty.report.drop_python import drop_python
 from thrifty.report.gather import Facts
 from thrifty.report.inference_time import describe_time
+from thrifty.report.measured_checks import Measured
 from thrifty.report.quantile_texts import find_levels, format_categories, format_quantiles
 from thrifty.report.results import Result
-from thrifty.tables.simulations import Simulations
 from thrifty.weights import normalise
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-PAIRS, DRAWS = 300, 100  # as in th.diagnose
-MAX_RANK_SECONDS = 20.0  # for drawing ranks: MCMC posteriors would take minutes
 MAX_PAIR_PARAMETERS = 6  # in the pair plot: more are too small to read
 PANEL_INCHES, PAGE_INCHES = 2.6, 9.4  # of the pair plot: a panel, and the width of the page
-ONLY_CALIBRATION = "only calibration was measured, for this page; study.diagnosis makes all checks and keeps them"
-MIN_PAIRS = 50  # fewer pairs say nothing about calibration
 
 
 def load_last_posterior(facts: Facts, results: tuple[Result, ...]) -> tuple[Any, str]:
@@ -87,7 +79,9 @@ def _draw_predictive(facts: Facts, result: Result, posterior: Any) -> tuple[list
     if facts.simulations is None:
         return [], ["No run has finished that could support the posterior."]
     try:
-        seen = predictive(posterior, _with_labels(facts), result.x_o, prior=facts.known_prior)
+        seen = predictive(
+            posterior, replace(facts.simulations, names=facts.labels), result.x_o, prior=facts.known_prior
+        )
         support = local_ess(posterior, facts.simulations, result.x_o, prior=facts.known_prior)
     except (DataError, NotImplementedError) as error:
         return [], [f"Support and predictive distribution are not drawn: {clean(getattr(error, 'what', error))}."]
@@ -111,11 +105,6 @@ def _draw_pairs(result: Result, prior: Any) -> Figure:
     return figure
 
 
-def _with_labels(facts: Facts) -> Simulations:
-    assert facts.simulations is not None
-    return replace(facts.simulations, names=facts.labels)
-
-
 def _make_tables(facts: Facts, last: Result) -> list[Grid]:
     """List the quantiles of parameters that are numbers, and the probabilities of those that are categories."""
     levels, names = find_levels(facts, last), [clean(name, 60) for name in last.names]
@@ -132,49 +121,6 @@ def _format_values(values: np.ndarray, most: int = 6) -> str:
     flat = np.asarray(values, dtype=np.float64).ravel()
     shown = ", ".join(f"{value:.4g}" for value in flat[:most])
     return f"({shown}{', …' if len(flat) > most else ''})"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Calibration as it is measured for the page: the checks, or in the notes why there are none."""
-
-    checks: tuple[Any, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def measure_calibration(facts: Facts, results: tuple[Result, ...], posterior: Any) -> Measured:
-    """Measure ranks and coverage of the last posterior, from the runs in the folder."""
-    if not results:
-        return Measured()
-    if posterior is None or facts.simulations is None:
-        return Measured(notes=("Ranks are not drawn: the folder does not hold the posterior.",))
-    if isinstance(posterior, WeightedPosterior):
-        return Measured(notes=("Ranks are not drawn: these draws hold for one observation only.",))
-    notes: list[str] = []
-    try:
-        posterior, runs = hold_out(posterior, _with_labels(facts), None, notes)
-        runs = runs.valid()
-        density = _has_density(posterior, runs, results[-1])
-        pace = Pace(MAX_RANK_SECONDS, None)  # with a bar in a terminal: a Markov chain takes all of the time
-        drawn = replicate(posterior, runs, pairs=PAIRS, draws=DRAWS, density=density, pace=pace)
-        if len(drawn) < MIN_PAIRS:
-            limit = f"only {len(drawn)} calls of this posterior fit into {MAX_RANK_SECONDS:.0f} s"
-            return Measured(notes=(*notes, f"Ranks are not drawn: {limit}."))
-        if drawn.left_out:
-            notes.append(f"Ranks of {len(drawn)} runs: more did not fit into {MAX_RANK_SECONDS:.0f} s.")
-        checks = (sbc(drawn), *([coverage(drawn)] if drawn.density is not None else []))
-    except (ThriftyError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        return Measured(notes=(f"Ranks are not drawn: {clean(getattr(error, 'what', error))}.",))
-    return Measured(checks, tuple(notes))
-
-
-def add_measured(results: tuple[Result, ...], measured: Measured) -> tuple[Result, ...]:
-    """Give the last result, where it was saved without checks, those that were measured for the page."""
-    if not results or results[-1].diagnosis or not measured.checks:
-        return results
-    seen = [NotMeasured(ONLY_SEEN_RUNS)] if SEEN_RUNS in measured.notes else []
-    found = Diagnosis((*measured.checks, *seen, NotMeasured(ONLY_CALIBRATION, "other checks")), measured.notes)
-    return (*results[:-1], replace(results[-1], diagnosis=found.to_dict()))
 
 
 def calibration_section(facts: Facts, results: tuple[Result, ...], measured: Measured) -> Section:
@@ -217,11 +163,3 @@ def _list_checks(result: Result) -> list[Grid]:
     ]  # fmt: skip
     body += [["note", "", clean(note, 300)] for note in map(drop_python, result.notes)]
     return [Grid(["check", "trust it?", "reason"], body, words=3)] if body else []
-
-
-def _has_density(posterior: Any, runs: Simulations, result: Result) -> bool:
-    try:
-        posterior.log_prob(runs.theta[:2], result.x_o)
-    except (AttributeError, NotImplementedError):
-        return False
-    return True

@@ -18,6 +18,7 @@ from thrifty.report.content import Section, clean
 from thrifty.report.fill import fill_template, read_style
 from thrifty.report.gather import Facts, gather
 from thrifty.report.headline import make_headline
+from thrifty.report.measured_checks import Measured, add_measured, measure_checks
 from thrifty.report.results import Result, read_results
 from thrifty.report.results_section import results_section
 from thrifty.report.sequential_sections import rounds_section
@@ -77,8 +78,8 @@ def _render(folder: Path, command: str | None) -> str:
         facts = gather(folder)
         results, damage = _read_results(folder)
         posterior, lost = inference.load_last_posterior(facts, results)
-        measured = inference.measure_calibration(facts, results, posterior)
-        results = inference.add_measured(results, measured)
+        measured = measure_checks(facts, results, posterior)
+        results = add_measured(results, measured)
         sections = _make_sections(facts, results, posterior, measured, command)
         trouble = [clean(text) for text in (damage, lost) if text]
         sections[0] = replace(sections[0], notes=[*sections[0].notes, *trouble])
@@ -104,7 +105,7 @@ def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:
 
 
 def _make_sections(
-    facts: Facts, results: tuple[Result, ...], posterior: Any, measured: inference.Measured, command: str | None
+    facts: Facts, results: tuple[Result, ...], posterior: Any, measured: Measured, command: str | None
 ) -> list[Section]:
     builders: list[tuple[str, str, Builder]] = [
         ("posterior", "Posterior", partial(inference.posterior_section, facts, results, posterior)),

@@ -146,8 +146,8 @@ def _draw_chosen_tradeoff(table: Tradeoff, chosen: Row, word: str) -> Figure:
 
 def _describe_possible_saving(table: Tradeoff) -> str:
     """State the largest possible saving."""
-    varies, most = f"Cost varies {table.cost_range:,.3g}× over the prior", 1 - 1 / table.ceiling
-    varies = f"Cost varies {round(table.cost_range):,}× over the prior" if table.cost_range >= 100 else varies
+    varies, most = table.describe_range(), 1 - 1 / table.ceiling
+    varies = varies[0].upper() + varies[1:]
     if not table.worthwhile:
         return f"{varies}: the best possible saving is {most:.1%}, so plain sampling is the default."
     saves = f"at most about {most:.0%} can be saved per effective run, by the square root of cost"
@@ -211,27 +211,27 @@ def waterfall_section(facts: Facts, results: tuple[Result, ...]) -> Section:
     if saved is None or not main.any():
         words = "No planned run has finished: only the pilot has cost anything."
         return Section(missing=words, command=facts.command("run" if facts.done.any() else "plan"))
-    each = saved.plain / int(np.isfinite(np.where(facts.done, facts.charged, facts.table.predicted)).sum())
-    spent = {
-        "ok": float(np.nansum(facts.charged[main & facts.ok])),
-        "failed": float(np.nansum(facts.charged[main & ~facts.ok])),
-        "pilot": float(np.nansum(facts.charged[facts.done & facts.pilot])),
+    runs = int(np.isfinite(np.where(facts.done, facts.charged, facts.table.predicted)).sum())
+    steps = {f"{runs:,} plain runs": saved.plain, "saved": -saved.amount}  # as status, card and lead give them
+    other = facts.status.spent - saved.spent
+    if abs(other) > 1e-9 * saved.plain:  # the savings are those of the whole plan, at the last attempt of each run
+        steps["not run yet" if facts.status.pending else "attempts run again"] = other
+    parts = {
+        "of which pilot": float(np.nansum(facts.charged[facts.done & facts.pilot])),
+        "of which failed runs": float(np.nansum(facts.charged[main & ~facts.ok])),
     }
-    finished = int((main & facts.ok).sum())
-    after = " after the pilot" if spent["pilot"] else ""  # what the whole campaign saves has the pilot in it
-    steps = {f"{finished:,} plain runs": finished * each, f"saved{after}": spent["ok"] - finished * each}
-    steps |= {"failed runs": spent["failed"]} if spent["failed"] else {}
-    steps |= {"pilot": spent["pilot"]} if spent["pilot"] else {}
     seconds = sum_inference(facts, results)
     label = "inference" if len(results) == 1 else f"inference, {count_things(len(results), 'result')}"
     steps |= {label: seconds} if seconds >= LEAST_SECONDS and facts.unit == "s" else {}
     size, unit = _choose_scale(max(abs(value) for value in steps.values()), facts.unit)
     drawn = {name: value / size for name, value in steps.items()}
     figure = plots.waterfall(drawn, unit=as_label(unit), title="From plain sampling to what was spent")
-    lead = _describe_spending(facts, saved, each)
+    lead = _describe_spending(facts, saved, saved.plain / runs)
     notes = ["Runs are missing: these figures will change."] if facts.status.pending else []
     lines = [[name, format_amount(value, facts.unit)] for name, value in steps.items()]
-    grid = Grid(["step", "cost"], [*lines, ["total", format_amount(sum(steps.values()), facts.unit)]])
+    total = ["total", format_amount(sum(steps.values()), facts.unit)]
+    within = [[name, format_amount(value, facts.unit)] for name, value in parts.items() if value]
+    grid = Grid(["step", "cost"], [*lines, total, *within])
     words = "Cost waterfall: " + ", ".join(f"{name} {value}" for name, value in lines)
     return Section(lead, [Drawing(figure, "Cost waterfall", words, whole=True)], [grid], notes, beside=True)
 
@@ -250,22 +250,9 @@ def _describe_spending(facts: Facts, saved: Saved, each: float) -> list[str]:
             f" Per effective run: {format_amount(per, facts.unit)} against {format_amount(each, facts.unit)}"
             f" ({saved.per_effective:.0%} saved)."
         )
-        lead += _explain_surplus(facts, saved)
+        lead += "".join(f" {words}" for words in facts.status.explain_surplus())
     included = "The cost of the pilot is included, and its runs are part of the weighted table."
     return [lead, included] if pilot else [lead]
-
-
-def _explain_surplus(facts: Facts, saved: Saved) -> str:
-    """Say why more was saved than the plan gave as the maximum; nothing where less was."""
-    if facts.trade is None or facts.model is None:
-        return ""
-    most = 1 - 1 / facts.trade[0].ceiling
-    if round(saved.per_effective, 2) <= round(most, 2):
-        return ""
-    return (
-        f" This is more than the {most:.0%} given as the maximum: that is by the fitted cost model, which explains"
-        f" {max(facts.model.score, 0):.0%} of the variation of log cost. The runs are the measure."
-    )
 
 
 def _choose_scale(largest: float, unit: str) -> tuple[float, str]:

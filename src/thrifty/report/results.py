@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from thrifty.display import Card, Displayed, count_things, format_number
 from thrifty.errors import ConfigError, DataError, StorageError, ThriftyError, warn
 from thrifty.inference import archive
 from thrifty.types import Array, as_rows, freeze
 from thrifty.version import __version__
+from thrifty.weights import ess, quantile
 
 RESULTS_FOLDER = "infer"
 MAX_BYTES = {"result.json": 4 * 2**20, "samples.npz": 512 * 2**20}  # a million draws of 60 parameters fit
@@ -34,8 +36,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FORMAT = 1
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(Displayed):
     """One inference: draws at x_o, the path of the posterior, and the results of the checks.
 
     Attributes:
@@ -51,6 +53,7 @@ class Result:
         created: When, as "2026-11-16 13:20:00".
         version: Of thrifty.
         moment: When, in seconds since 1970: the order of results of the same second.
+        seed: Of draws and checks.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Result:
     created: str = field(default_factory=lambda: time.strftime("%Y-%m-%d %H:%M:%S"))
     version: str = __version__
     moment: float = field(default_factory=time.time)
+    seed: int = 0
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -76,6 +80,26 @@ class Result:
             if np.shape(self.log_weights) != (len(samples),):
                 raise DataError(f"{np.shape(self.log_weights)} weights for {len(samples)} samples", code="bad-weights")
             object.__setattr__(self, "log_weights", freeze(self.log_weights))
+
+    def _card(self) -> Card:
+        place = self.name if self.posterior_path is None else str(self.posterior_path.parent)
+        weights = np.zeros(len(self.samples)) if self.log_weights is None else self.log_weights
+        body = [
+            (name, *(format_number(float(value)) for value in quantile(column, [0.5, 0.05, 0.95], weights)))
+            for name, column in zip(self.names, self.samples.T, strict=True)
+        ]
+        facts = [
+            ("method", self.method),
+            (
+                "draws",
+                f"{len(self.samples):,}" + ("" if self.log_weights is None else f", {ess(weights):,.0f} effective"),
+            ),
+            ("observation", count_things(int(np.size(self.x_o)), "value")),
+            ("checks", str((self.diagnosis or {}).get("verdict", "none was made yet"))),
+            ("posterior", "kept" if self.posterior_path else "not kept: only its draws are"),
+            ("made", f"{self.created}, by thrifty {self.version}"),
+        ]
+        return Card(f"result {place}", facts, ("parameter", "median", "5%", "95%"), body)
 
     @property
     def checks(self) -> list[dict[str, Any]]:
@@ -167,6 +191,7 @@ def save_result(folder: str | os.PathLike[str], result: Result, posterior: Any =
         about = {
             "format": _FORMAT, "method": result.method, "names": list(result.names), "diagnosis": result.diagnosis,
             "seconds": result.seconds, "created": result.created, "version": result.version, "moment": result.moment,
+            "seed": result.seed,
             "sums": {path.name: _hash_file(path) for path in sorted(part.glob("*.npz"))},
         }  # fmt: skip
         (part / "result.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
@@ -270,6 +295,7 @@ def _read(place: Path) -> Result:
             created=_printable(about["created"]),
             version=_printable(about["version"]),
             moment=float(about.get("moment", 0.0)),  # folders of earlier versions have none
+            seed=max(int(about.get("seed", 0)), 0),  # results of an earlier version have none
         )
     except (OSError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         if isinstance(error, ThriftyError) and error.code != "bad-file":

@@ -76,7 +76,7 @@ class Study(Displayed):
         >>> print(study)
         abc at x_o of 1 value: 5,000 runs count as 5,000
           rests on 4... accepted runs (4... effective)
-          mu  0.4... (90%: -0... to 1.6...)
+          mu  median 0.4... (90%: -0... to 1.6...)
     """
 
     posterior: Posterior
@@ -242,6 +242,7 @@ class Study(Displayed):
             names=self.names,
             diagnosis=None if checks is None else checks.to_dict(),
             seconds=self.seconds,
+            seed=self.seed,
         )
         saved = save_result(folder, result, self.posterior)
         if checks is None:
@@ -339,7 +340,8 @@ class Study(Displayed):
 
     def _card(self) -> Card:
         if not self._has_draws():
-            return Card(self.title, notes=["study.samples draws from the posterior; then they are summed up here"])
+            words = "no draws were made yet: study.samples makes them, and study.summary() shows medians and intervals"
+            return Card(self.title, notes=[words], parts=make_round_cards(self))
         shares, notes = self._list_categories(), self._describe_accepted()
         notes += [f"checks: {self.diagnosis.verdict}"] if "diagnosis" in self.__dict__ else []
         notes += [f"runs: {self.campaign.folder}"] if self.campaign else []
@@ -349,7 +351,7 @@ class Study(Displayed):
 
 
 def _describe(median: float, low: float, high: float) -> str:
-    return f"{median:.4g} (90%: {low:.4g} to {high:.4g})"
+    return f"median {median:.4g} (90%: {low:.4g} to {high:.4g})"
 
 
 def infer(

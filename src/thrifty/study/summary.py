@@ -18,6 +18,10 @@ _STOPPED = {  # what ended a sequential method, in words
     "tolerance": "the tolerance is reached",
     "acceptance": "hardly any run is accepted any more",
 }
+_MEANINGS = {  # of columns of rounds
+    "volume": "the share of the prior that the posterior takes",
+    "moved": "how far the posterior moved in the round, in its standard deviations",
+}
 
 
 class Summary(Displayed, list[Row]):
@@ -72,14 +76,22 @@ def make_round_cards(study: Study) -> list[Card]:
         return []
     header, rows = _list_generations(study)
     word = type(study.generations[0]).__name__.lower()
-    return [Card(count_things(len(rows), word), header=header, rows=rows, notes=[describe_end(study.stopped)])]
+    notes = [describe_end(study.stopped), *_explain_columns(header)]
+    return [Card(count_things(len(rows), word), header=header, rows=rows, notes=notes)]
 
 
 def write_generations(study: Study) -> list[str]:
     """Write the rounds or generations as lines, and why they ended; nothing for other methods."""
     if not study.generations:
         return []
-    return [*align_columns(*_list_generations(study)).splitlines(), describe_end(study.stopped)]
+    header, rows = _list_generations(study)
+    return [*align_columns(header, rows).splitlines(), *_explain_columns(header), describe_end(study.stopped)]
+
+
+def _explain_columns(header: Sequence[str]) -> list[str]:
+    """Say what the columns of rounds mean; nothing where none of them needs it."""
+    words = [f"{label}: {meaning}" for label, meaning in _MEANINGS.items() if label in header]
+    return ["; ".join(words)] if words else []
 
 
 def describe_end(stopped: str) -> str:
