@@ -27,9 +27,7 @@ __all__ = list(_MODULE_OF)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
-        from thrifty.named import find_nearest
-
-        near = None if name.startswith("_") else find_nearest(name, __all__)
+        near = None if name.startswith("_") else import_module(f"{__name__}.named").find_nearest(name, __all__)
         meant = f". Did you mean: {near!r}?" if near else ""
         raise AttributeError(f"module 'thrifty' has no attribute {name!r}{meant}")
     home = _MODULE_OF[name]

@@ -19,6 +19,9 @@ _TYPED = {
     "on_timeout='lazy' can": 'on_timeout = "lazy" under [run] can',
     'th.NLE(prior, failures="model")': "thrifty run --max-failed 0.05 (or more)",
     'th.NRE(prior, failures="model")': "thrifty run --max-failed 0.05 (or more)",
+    "campaign.failures() shows the messages; correct the simulator, then run(redo_failed=True)": "correct the"
+    " simulator, then thrifty run --accept-changed-simulator --redo-failed",
+    "plan(cost=...)": "give its cost",
     "use th.NLE(prior) in a new folder": "use --method nle in a new folder",
 }
 

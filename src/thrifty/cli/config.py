@@ -87,7 +87,8 @@ def read_config(path: Path) -> Settings:
     simulator = read_simulator(tables["simulator"], problems)
     prior = read_prior(data.get("prior"), problems)
     cost = CostSettings(**tables["cost"])
-    given = data.get("plan") if isinstance(data.get("plan"), dict) else {}
+    found = data.get("plan")
+    given = found if isinstance(found, dict) else {}
     plan = read_plan(tables["plan"], problems, dim=0 if prior is None else prior.dim, given=given)
     run = read_run(tables["run"], problems, home=path.parent)
     infer = read_infer(tables["infer"], problems, home=path.parent)
@@ -280,7 +281,7 @@ def _find_family(name: str, values: dict[str, Any], problems: Problems) -> str |
     what = f"prior {name!r} names no family: unknown key {unknown[0]!r}.{meant}"
     near = find_nearest(unknown[0], FAMILIES)
     fix = _both_forms(name)
-    if near and near != "categorical":
+    if near and near not in ("categorical", "uniform"):  # both forms show a uniform one
         numbers = values[unknown[0]] if isinstance(values[unknown[0]], list) else FAMILIES[near][0]
         fix = f"{name} = {{ {near} = [{', '.join(map(str, numbers))}] }}"
     problems.add(what, at=where, code="bad-name", fix=fix)
