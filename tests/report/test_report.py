@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -305,7 +306,8 @@ def test_arguments_of_the_old_live_report_are_still_taken(stages, tmp_path):
 
 
 def test_a_predictive_density_of_few_outputs_is_not_judged(stages, tmp_path, monkeypatch):
-    monkeypatch.setattr("thrifty.report.inference_sections.MIN_EFFECTIVE_OUTPUTS", 1e6)
+    module = sys.modules["thrifty.diagnostics.predictive"]  # by attribute it is the function of this name
+    monkeypatch.setattr(module, "MIN_EFFECTIVE_OUTPUTS", 1e6)
     text = write(tmp_path / "r.html", stages["inferred"]).read_text(encoding="utf-8")
     assert "Predictive check: not judged" in text and "1000000 are needed" in text
     assert "with the observation; p =" not in text and "fresh=" not in text
