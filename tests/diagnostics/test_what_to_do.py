@@ -87,7 +87,7 @@ def test_held_out_runs_as_the_note_says(runs):
 def test_what_was_found_comes_before_what_it_was_found_on():
     class TooWide:
         name, verdict, p_value = "coverage", "with care", 1e-3
-        reason = "regions are too wide: 90 % regions hold 98% of the true parameters"
+        reason = "regions are too wide: 90% regions hold 98% of the true parameters"
 
     class Also:
         name, verdict, p_value, reason = "sbc", "with care", 2e-3, "the posterior of a is too wide"

@@ -108,14 +108,14 @@ class Calibration(DisplayedCheck):
             return f"the truth lies {'nearer to' if near else 'farther from'} where x points than the posterior does"
         if self.name != "sbc":
             under = float(self.ecdf[row].mean() - self.levels.mean())
-            held = f"90 % regions hold {float(self.at(0.9, row)[0][0]):.0%} of the true parameters"
+            held = f"90% regions hold {float(self.at(0.9, row)[0][0]):.0%} of the true parameters"
             return f"regions are too {'narrow' if under < 0 else 'wide'}: {held}"
         shift = float(weights @ ranks - 0.5)
         spread = float(weights @ (ranks - 0.5) ** 2 - 1 / 12)
         if abs(shift) > abs(spread) * 2:
             return "the posterior is too low" if shift > 0 else "the posterior is too high"
         inside = self.at([0.05, 0.95], row)[0]
-        held = f"90 % intervals hold {float(inside[1] - inside[0]):.0%} of the true values"
+        held = f"90% intervals hold {float(inside[1] - inside[0]):.0%} of the true values"
         return f"the posterior is too {'narrow' if spread > 0 else 'wide'}: {held}"
 
 
