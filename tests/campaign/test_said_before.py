@@ -26,7 +26,7 @@ def works(theta, rng):
 
 
 def test_the_default_number_of_runs_is_said_with_its_cost(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("thrifty.study.study.DEFAULT_RUNS", 100)
+    monkeypatch.setattr("thrifty.study.fit_study.DEFAULT_RUNS", 100)
     how = {"method": "abc", "folder": tmp_path / "c", "cost": "reported", "workers": 1}
     th.infer(simulate, PRIOR, [0.5, 0.5], **how)
     said = capsys.readouterr().err

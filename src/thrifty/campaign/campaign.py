@@ -429,9 +429,9 @@ class Campaign(Displayed):
             name: Of the result, a folder under `infer/`. By default the name of the method, with a number where that
                 belongs to another observation: nothing but the same method at the same observation is replaced.
         """
-        from thrifty.study import study
+        from thrifty.study import fit_study
 
-        found = study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed, name=name)
+        found = fit_study.infer_campaign(self, x_o, method=method, seed=seed, max_failed=max_failed, name=name)
         found.save(name=name)
         return found
 

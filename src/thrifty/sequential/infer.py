@@ -1,6 +1,6 @@
 """Infer parameters in one call: `th.infer`, with one plan over the whole prior, or in rounds at the observation.
 
-The steps are those of `study.study.infer`, which runs any method. Here `rounds=` becomes the method `th.Rounds`: a
+The steps are those of `study.fit_study.infer`, which runs any method. Here `rounds=` becomes the method `th.Rounds`: a
 study lies below the sequential methods that return one, so that it cannot make them itself.
 """
 
@@ -16,7 +16,7 @@ from thrifty.durations import Duration
 from thrifty.inference.neural.nle import NLE
 from thrifty.priors import as_prior
 from thrifty.sequential.rounds import Rounds
-from thrifty.study import study as plain
+from thrifty.study import fit_study as plain
 from thrifty.study.method_names import find_method
 from thrifty.study.study import Study
 

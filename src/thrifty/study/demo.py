@@ -19,7 +19,7 @@ from rich.console import Console
 
 import thrifty as th
 from thrifty.report import write
-from thrifty.study.study import fit_study
+from thrifty.study.fit_study import fit_study
 from thrifty.tables.simulations import table_hash
 from thrifty.types import Array
 

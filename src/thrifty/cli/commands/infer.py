@@ -49,7 +49,7 @@ def infer(
     from thrifty.cli.finish_study import advise_more_runs, keep_study
     from thrifty.cli.project import check_has_runs, find_folder, order_observed, relative_path
     from thrifty.report.results import check_name
-    from thrifty.study.study import fit_study
+    from thrifty.study.fit_study import fit_study
 
     screen = Screen(quiet, json)
     place = find_folder(folder, config)
