@@ -371,11 +371,11 @@ class Campaign(Displayed):
         model = fit(theta, cost, unit=unit, prior=self.prior) if model is None else model
         return cost_surface(model, self.prior, pilot=theta, seconds=cost, names=self.prior.names)
 
-    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+    def report(self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None) -> Path:
         """Write the report of this campaign, at any stage: one HTML file that needs no network."""
         from thrifty.report import write
 
-        return write(Path(path), self.folder)
+        return write(Path(path), self.folder, title=title)
 
     def infer(self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS) -> study.Study:
         """Infer the posterior at x_o from the runs of this campaign, and keep it in the folder, where reports find it.
