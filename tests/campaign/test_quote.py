@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
+import time
+import warnings
 from collections import Counter
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 import thrifty as th
 from thrifty.campaign import opened
+from thrifty.campaign.penalty_table import write_end, write_penalties
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.errors import ConfigError, ThriftyError
 from thrifty.store.store import Store
@@ -130,6 +134,63 @@ def test_quote_plan_and_report_show_the_same_table(piloted):
         assert table.cells() == plan.table.cells() and chosen.label == plan.chosen.label
         shares = [[line[i] for i in (2, 3, 4)] for line in quote.cells()[1]]
         assert shares == [[line[i] for i in (3, 4, 6)] for line in plan.table.cells()[1]]
+
+
+def test_quote_and_plan_print_one_table(piloted):
+    """The same columns, the chosen and the best row named, and the self-test in words."""
+    for request_ in ({"n": 200}, {"n": 400, "penalty": 1.0}, {"n": 500, "penalty": 0}):
+        quote, plan = piloted.quote(**request_), piloted.plan(**request_)
+        lines = quote.table_text().splitlines()
+        ends = quote.cells()[0].index("ends")
+        quoted = [[cell for i, cell in enumerate(line) if i != ends] for line in quote.cells()[1]]
+        assert quoted == plan._cells()[1], "all but the time of its end, which needs the number of workers"
+        planned = {line.split("  ")[0]: line for line in str(plan).splitlines()}
+        for row in plan.table:
+            assert ("<- chosen" in planned[row.label]) == (row is plan.chosen)
+            assert ("best" in planned[row.label]) == (row is plan.table.best)
+        assert sum("<- chosen" in line for line in lines) == 1
+        bold = re.findall("<tr><th>(.*?)</th>", re.sub(' style="[^"]*"', "", plan._repr_html_()))
+        assert bold == ["penalty", plan.chosen.label], "the header, and the chosen row"
+        words = (
+            f"yes (p = {plan.p_value:.2g}; a fault shows below 1e-6)"
+            if plan.chosen.k
+            else "plain draws need no weights"
+        )
+        test = f"self-test weighted draws reproduce the prior: {words}"
+        assert test in str(quote) and test in str(plan)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [{"n": 1_000_000}, {"n": 90_000, "mixture": True}, {"budget": "20 min"}, {"n": 5000, "cap": "2 cpu-h"},
+     {"n": 9000, "penalty": th.Power(0.123456789)}],
+)  # fmt: skip
+@pytest.mark.parametrize("how", [{"cost": "reported", "unit": "steps"}, {"cost": "cpu"}, {"price": "0.08 eur/cpu-h"}])
+def test_quote_and_plan_are_at_most_100_characters_wide(tmp_path, request_, how):
+    """The table only: sentences are wrapped by any terminal without harm."""
+    if how.get("cost") == "reported" and ("budget" in request_ or "cap" in request_):
+        request_ = {key: "20000000 steps" if key in ("budget", "cap") else value for key, value in request_.items()}
+
+    def simulate_steps(theta, rng):
+        x = [theta[0] + rng.normal(), theta[1]]
+        return th.Output(x, cost=500 * float(np.exp(4 * theta[0]))) if how.get("cost") == "reported" else x
+
+    campaign = th.Campaign(tmp_path / "c", simulate_steps, PRIOR, seed=5, **how)
+    campaign.pilot(60, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quote = campaign.quote(**request_)
+        plan = campaign.plan(n=300, **{key: request_[key] for key in ("penalty", "mixture") if key in request_})
+    rows = quote.table_text().splitlines() + write_penalties(*plan._cells()).splitlines()
+    assert max(map(len, rows)) <= 100 and len(rows) >= 12
+    assert "saved/eff. run" in rows[0] and sum("<- chosen" in row for row in rows) == 2
+
+
+def test_an_end_is_a_time_a_weekday_or_a_date():
+    noon = time.mktime((2026, 11, 16, 12, 0, 0, 0, 0, -1))
+    assert write_end(noon, 1800) == "12:30" and write_end(noon, 86_400) == "Tue 12:00"
+    assert write_end(noon, 20 * 86_400) == "2026-12-06" and write_end(noon, 1e12) == "never"
+    assert write_end(noon, float("nan")) == "unknown"
 
 
 def test_a_quote_says_what_pilot_and_runs_come_to_together(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -171,6 +172,25 @@ def test_verdicts_come_from_the_worst_check(stages):
     assert card.reasons[0] == "Is it? No: gap 0.3." and not any("costs" in reason for reason in card.reasons)
     unchecked = Result("a", "ABC", None, np.zeros(2), np.zeros((5, 2)), None, ("a", "b"), None)
     assert make_headline(facts, (unchecked,)).level != "yes"
+
+
+def test_the_title_names_the_study_or_what_the_user_says(stages, tmp_path):
+    from thrifty.report.page import make_title
+
+    assert make_title(Path("/data/fire/run")) == "fire/run" and make_title(Path("/data/fire/run-2")) == "fire/run-2"
+    assert make_title(Path("/data/fire/2026")) == "fire/2026" and make_title(Path("/data/fire-in-c")) == "fire-in-c"
+    c = th.Campaign.open(stages["empty"])
+    page = c.report(tmp_path / "a.html", title="Fire & <rain>").read_text(encoding="utf-8")
+    assert "<h1>Fire &amp; &lt;rain&gt;</h1>" in page and "<title>Fire &amp; &lt;rain&gt; · thrifty report" in page
+    assert f"<h1>{make_title(stages['empty'])}</h1>" in c.report(tmp_path / "b.html").read_text(encoding="utf-8")
+
+
+def test_panels_do_not_leave_half_of_the_page_empty(pages):
+    """Only tables stand beside the pair plot; the predictive panels are below both, over the whole width."""
+    part = pages["inferred"].read_text(encoding="utf-8").split('<section id="posterior">')[1].split("</section>")[0]
+    columns = part.split('<div class="columns">')[1]
+    table_end = columns.rindex("</table>")
+    assert re.search(r"</table></div>\s*</div>\s*</div>\s*<figure>", columns[table_end - 5 :])
 
 
 def test_what_was_found_well_is_no_reason_for_care(tmp_path):

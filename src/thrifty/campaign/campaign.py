@@ -407,11 +407,11 @@ class Campaign(Displayed):
         recipe = self.session.settings().cost_model
         return None if recipe is None else cost_from_dict(recipe)
 
-    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+    def report(self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None) -> Path:
         """Write the report of this campaign, at any stage: one HTML file that needs no network."""
         from thrifty.report import write
 
-        return write(Path(path), self.folder)
+        return write(Path(path), self.folder, title=title)
 
     def infer(
         self, x_o: Any, *, method: Any = None, seed: int = 0, max_failed: float = MAX_FAILED_MASS, name: str = ""

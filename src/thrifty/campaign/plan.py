@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.budget import Budget
+from thrifty.campaign.penalty_table import Column, describe_self_test, find_place, list_penalties, write_penalties
 from thrifty.costs import FinishModel, FittedCost, fit_cost
 from thrifty.display import Card, Displayed, count_things
-from thrifty.durations import format_kind
+from thrifty.durations import format_amount, format_kind
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
 from thrifty.prior_recovery import prior_recovery
@@ -83,14 +84,20 @@ class Plan(Displayed):
 
     def __str__(self) -> str:
         facts = [f"{label:<9} {text}" for label, text in self._facts()]
-        return "\n".join([*self._added_text(), *facts, str(self.table), self._total_text()])
+        table = write_penalties(*self._cells())
+        return "\n".join([*self._added_text(), *facts, "", table, self.table.verdict(), self._total_text()])
+
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """Header and body of the table, as the quote has them; a budget fixes more draws than it is likely to need."""
+        total = Column(f"{self.n:,} runs", lambda row: format_amount(self.n * row.cost, self.table.unit))
+        return list_penalties(self.table, self.chosen, [] if self.budget else [total], unit=self.table.unit)
 
     def _facts(self) -> list[tuple[str, str]]:
         failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
         return [
             ("cost", str(self.cost)),
             *failures,
-            ("self-test", f"weighted draws reproduce the prior: p = {self.p_value:.2g}"),
+            ("self-test", describe_self_test(self.p_value, SELF_CHECK_P, is_plain=self.penalty == "1")),
         ]
 
     def _added_text(self) -> list[str]:
@@ -127,11 +134,10 @@ class Plan(Displayed):
         return self.budget + (" of wall time" if Budget.is_wall_time(self.budget) else "")
 
     def _card(self) -> Card:
-        header, body = self.table.cells()
+        header, body = self._cells()
         title = "plan (nothing added: committed before)" if self.added == 0 else "plan (committed)"
         notes = (*self._added_text(), self.table.verdict(), self._total_text())
-        at = next((i for i, row in enumerate(self.table) if row is self.chosen), None)
-        return Card(title, self._facts(), header, body, notes, bold=at)
+        return Card(title, self._facts(), header, body, notes, bold=find_place(self.table, self.chosen))
 
 
 def count_runs(n: int, pilots: int) -> str:

@@ -14,18 +14,25 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget, explain_wall_time, spent_budget_error
 from thrifty.campaign.opened import OpenCampaign
-from thrifty.campaign.plan import count_runs, describe_failures, find_row
+from thrifty.campaign.penalty_table import (
+    POOR_PRODUCT,
+    Column,
+    describe_self_test,
+    find_place,
+    list_penalties,
+    write_end,
+    write_penalties,
+)
+from thrifty.campaign.plan import SELF_CHECK_P, count_runs, describe_failures, find_row
 from thrifty.campaign.planner import Planner
 from thrifty.costs import FittedCost
-from thrifty.display import Card, Displayed, align_columns, count_things, format_share
+from thrifty.display import Card, Displayed, count_things
 from thrifty.durations import format_amount, format_kind
 from thrifty.proposals import CostAware
 from thrifty.tradeoff import Row, Tradeoff
 from thrifty.types import Cost
 
-MAX_SECONDS = 3.2e9  # a century: an end beyond it is not a date
 _FEWER_RUNS = "What each run takes beyond its cost is not in the quote: of runs of milliseconds, expect fewer."
-POOR_PRODUCT = 0.9  # gain times effective share below which a penalty is worse than plain sampling, and not advised
 
 
 @dataclass(frozen=True)
@@ -149,46 +156,36 @@ class Quote(Displayed):
         p, unit = self.pilot, self.unit
         spread = f", each {format_amount(p.low, unit)} to {format_amount(p.high, unit)}" if p.low else ""
         failures = [("failures", describe_failures(self.table, self.valid_share))] if self.table.avoids_failures else []
-        plain = "plain draws need no weights" if self.chosen.k == 0 else f"p = {self.p_value:.2g}  ok"
+        test = describe_self_test(self.p_value, SELF_CHECK_P, is_plain=self.chosen.k == 0)
         return [
             ("pilot", f"{p.n} runs, {p.failed} failed, {format_kind(p.spent, unit, self.kind)} in all{spread}"),
             ("cost", str(self.cost)),
             *failures,
-            ("self-test", f"weighted draws reproduce the prior: {plain}"),
+            ("self-test", test),
         ]
 
     def _card(self) -> Card:
         header, body = self.cells()
-        chosen = next((i for i, row in enumerate(self.table) if row is self.chosen), None)
-        notes = (self.advice(), self.total_text())
-        return Card("quote (nothing is committed)", self.facts(), header, body, notes, bold=chosen)
+        notes, bold = (self.advice(), self.total_text()), find_place(self.table, self.chosen)
+        return Card("quote (nothing is committed)", self.facts(), header, body, notes, bold=bold)
 
     def table_text(self) -> str:
-        """The rows as aligned text."""
-        return align_columns(*self.cells())
+        """The rows as aligned text of at most 100 characters."""
+        return write_penalties(*self.cells())
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
-        """Header and body as text; the last column is a remark."""
-        now = time.time()
-        kind = f" ({self.kind})" if self.kind else ""
-        header = ["penalty", f"cost/run{kind}", "saved", "effective", "saved per effective run", "runs", f"total{kind}"]
-        header += ["ends about", *(["price"] if self.price else [])]
-        body = []
-        for row in self.table:
-            shares = [format_share(one) for one in (row.saved, row.ess_fraction, row.saved_per_effective)]
-            cells = [row.label, format_amount(row.cost, self.unit), *shares, f"{self.runs(row):,}"]
-            cells += [format_amount(self.runs(row) * row.cost, self.unit), _clock_time(now, self.seconds(row))]
-            cells += [f"{self.money_of(row):,.2f} {self.money}"] if self.price else []
-            body.append([*cells, self._remark(row)])
-        return [*header, ""], body
+        """Header and body as text; the last column is a remark.
 
-    def _remark(self, row: Row) -> str:
-        words = ["plain sampling"] if row.k == 0 else []
-        if row is self.table.best and row.product > 1.01:
-            words.append("best")
-        if row.product < POOR_PRODUCT:
-            words.append("not advised")
-        return ", ".join(words) + (" <- chosen" if row is self.chosen else "")
+        One number of runs stands above their cost; where a budget pays for other numbers, each row has its own.
+        """
+        now = time.time()
+        counts = {self.runs(row) for row in self.table}
+        total = Column(f"{self.n:,} runs", lambda row: format_amount(self.runs(row) * row.cost, self.unit))
+        columns = [total if counts == {self.n} else Column("runs", lambda row: f"{self.runs(row):,}")]
+        columns.append(Column("ends", lambda row: write_end(now, self.seconds(row))))
+        if self.price:
+            columns.append(Column("price", lambda row: f"{self.money_of(row):,.2f} {self.money}"))
+        return list_penalties(self.table, self.chosen, columns, unit=self.unit, kind=self.kind)
 
     def advice(self) -> str:
         """Say in a sentence or two what to do with it."""
@@ -317,19 +314,3 @@ def _pilot_figures(opened: OpenCampaign, budget: Budget | None) -> PilotFigures:
     failed, paid = int((done & runs.failed).sum()), opened.charges(settings.cost_kind)[opened.table.admitted]
     spent = float(np.nansum(paid[done]))
     return PilotFigures(int(done.sum()), failed, spent, low, high, pace, int(runs.done.sum()), taken, per_unit)
-
-
-def clock_time(seconds: float) -> str:
-    """Write the time of day so many seconds from now, with the date when it is another day."""
-    return _clock_time(time.time(), seconds)
-
-
-def _clock_time(now: float, seconds: float) -> str:
-    """Write the time of day after some seconds, with the date when it is another day."""
-    if math.isnan(seconds):
-        return "unknown"
-    if seconds > MAX_SECONDS:
-        return "never"
-    end, today = time.localtime(now + seconds), time.localtime(now)
-    same_day = end.tm_yday == today.tm_yday and end.tm_year == today.tm_year
-    return time.strftime("%H:%M" if same_day else "%Y-%m-%d %H:%M", end)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable
@@ -26,6 +27,7 @@ from thrifty.report.svg import render_picture
 from thrifty.tables.simulations import table_hash
 from thrifty.version import __version__
 
+COMMON_NAMES = {"", "run", "runs", "main", "campaign", "c", "out", "output", "results", "test", "folder", "data"}
 Builder = Callable[[], Section]
 
 
@@ -36,6 +38,7 @@ def write(
     command: str | None = None,
     live: bool = False,
     refresh: float | None = None,
+    title: str | None = None,
 ) -> Path:
     """Write the report of a run folder: one HTML file without scripts that needs no network.
 
@@ -48,6 +51,7 @@ def write(
         command: The command line that asked for the report, for its provenance.
         live: Without effect, kept for old calls: `thrifty report --live` shows a running campaign.
         refresh: Without effect, as `live`.
+        title: Of the page; by default the name of the folder, with that of its parent where it is a common one.
 
     Returns:
         The path written.
@@ -66,11 +70,11 @@ def write(
     if live or refresh is not None:
         warn("live= and refresh= have no effect; `thrifty report --live` shows a running campaign on a page")
     target = Path(path)
-    _replace(target, _render(Path(folder), command))
+    _replace(target, _render(Path(folder), command, title))
     return target
 
 
-def _render(folder: Path, command: str | None) -> str:
+def _render(folder: Path, command: str | None, title: str | None) -> str:
     """Make the page as text."""
     with warnings.catch_warnings():
         # the page shows what they say (failed mass, weights, missing runs); missing glyphs in names are no failure
@@ -90,10 +94,24 @@ def _render(folder: Path, command: str | None) -> str:
             for i, drawing in enumerate(s.drawings)
         }
     return fill_template("page.html", {
-        "title": clean(folder.resolve().name or folder, 120), "state": clean(facts.status.state), "verdict": headline,
+        "title": clean(title or make_title(folder), 120), "state": clean(facts.status.state), "verdict": headline,
         "sections": sections, "pictures": pictures, "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "version": __version__, "css": read_style(),
     })  # fmt: skip
+
+
+def make_title(folder: Path) -> str:
+    """Name a page after its folder, with the parent where many folders have that name.
+
+    Example:
+        >>> make_title(Path("/data/fire/run")), make_title(Path("/data/fire-in-c"))
+        ('fire/run', 'fire-in-c')
+    """
+    place = folder.resolve()
+    name = re.sub(r"[\W\d_]+$", "", place.name.lower())
+    if name in COMMON_NAMES and place.parent.name:
+        return f"{place.parent.name}/{place.name}"
+    return place.name or str(folder)
 
 
 def _read_results(folder: Path) -> tuple[tuple[Result, ...], str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.campaign.quote import clock_time
+from thrifty.campaign.penalty_table import write_end
 from thrifty.campaign.settings import check_count
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
@@ -75,7 +76,7 @@ class Runs:
             if any(block.mode != "pilot" for block in opened.store.blocks()):
                 return
         quote = campaign.quote(n=self.n, workers=self.workers)
-        end = clock_time(quote.seconds(quote.chosen))
+        end = write_end(time.time(), quote.seconds(quote.chosen))
         announce(
             f"neither n nor budget was given: n = {self.n:,} is the default, {quote.total_text().splitlines()[0]}; ends"
             f" about {end}",

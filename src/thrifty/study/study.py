@@ -237,7 +237,7 @@ class Study(Displayed):
             self._saved.append((folder, saved))
         return saved
 
-    def report(self, path: str | os.PathLike[str] = "report.html") -> Path:
+    def report(self, path: str | os.PathLike[str] = "report.html", *, title: str | None = None) -> Path:
         """Write the report of the campaign and this posterior, one HTML file with all checks.
 
         Of several observations all are checked and listed, and the posterior at the last one is shown.
@@ -248,7 +248,7 @@ class Study(Displayed):
         for one in self.each or (self,):
             _ = one.diagnosis
         self.save()
-        return write(Path(path), folder)
+        return write(Path(path), folder, title=title)
 
     def _folder(self, folder: str | os.PathLike[str] | None) -> Path:
         if folder is not None:

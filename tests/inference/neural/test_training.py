@@ -156,7 +156,7 @@ def test_progress_is_shown_when_asked_and_only_on_stderr(rng, capfd):
     assert capfd.readouterr() == ("", "")
     method(max_epochs=2, progress=True).fit(sims, seed=0)
     out, err = capfd.readouterr()
-    assert out == "" and "epoch 2" in err and "validation" in err
+    assert out == "" and "epoch 2" in err and "held-out" in err
 
 
 def test_divergence_is_an_error_not_a_posterior(rng):
@@ -173,3 +173,20 @@ def test_settings_are_checked(bad):
     with pytest.raises(th.ThriftyError, match="Training cannot use") as caught:
         th.Training(**bad)
     assert caught.value.code == "bad-setting"
+
+
+@pytest.mark.parametrize(
+    ("training", "reason"),
+    [({"max_epochs": 2}, "ended at epoch 2: all epochs are done"), ({"patience": 1}, "no gain for 1 epoch;")],
+)
+def test_the_end_of_a_bar_says_why_the_training_ended(capfd, monkeypatch, training, reason):
+    """An early end does not look like a failure, and the reader learns which loss is good."""
+    monkeypatch.setenv("COLUMNS", "120")
+    rng = np.random.default_rng(0)
+    theta = rng.uniform(size=(200, 1))
+    sims = th.Simulations.from_arrays(theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape))
+    settings = th.Training(progress=True, **training)
+    th.NPE(th.Uniform(0, 1), network=th.MixtureDensity(1), training=settings).fit(sims, seed=0)
+    shown = capfd.readouterr().err
+    assert "training" in shown and reason in shown and "held-out loss" in shown and "(lower is better)" in shown
+    assert "validation" not in shown

@@ -24,6 +24,9 @@ def report(
         Path | None,
         typer.Option("--out", "-o", help="The file; report.html in the run folder by default.", show_default=False),
     ] = None,
+    title: Annotated[
+        str | None, typer.Option("--title", help="Of the page; the name of the folder by default.", show_default=False)
+    ] = None,
     live: Annotated[
         bool, typer.Option("--live", help="Show the run on a local page until it ends, then write the file.")
     ] = False,
@@ -48,7 +51,7 @@ def report(
         _serve(place, screen, every=every, port=port)
     elif live:
         screen.say("no run is under way: the report is written at once")
-    written = write(path, place, command="thrifty " + shlex.join(sys.argv[1:]))
+    written = write(path, place, command="thrifty " + shlex.join(sys.argv[1:]), title=title)
     size = written.stat().st_size
     screen.data(f"{relative_path(written)} ({size / 2**20:.1f} MB, opens offline)")
     screen.result({"path": written, "bytes": size})

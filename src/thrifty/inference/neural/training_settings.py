@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.display import DisplayedSettings
+from thrifty.display import DisplayedSettings, count_things
 from thrifty.durations import Duration, read_seconds
 from thrifty.errors import ConfigError, MissingExtraError
 from thrifty.progress_bar import NotebookBar, is_notebook, wants_bar
@@ -29,6 +29,7 @@ MANY_OUTPUTS = 10  # above, each output of a likelihood keeps its own best epoch
 # Weight decay of a likelihood of many outputs is DECAY_RUNS / n. Without, 200 runs of ten outputs lose 1.0 nat, 500
 # runs of eight 0.8 nat; with three times as much, 3,000 runs of eight lose 0.5 nat (development seeds 101 to 107).
 DECAY_RUNS, MAX_WEIGHT_DECAY = 600.0, 1.5
+BAR_CHARACTERS = 12  # of the bar in a terminal, so that its words fit into 100 columns
 MAX_MEMBER_GAP_NATS = 0.1  # of networks trained alike: those that learned differ by 0.03, those that are stuck by 0.5
 MEMBER_NOISE_NATS = 3.0  # over the root of the held-out rows: with 20 of them, networks that learned differ by 0.5
 LATE_SHARE = 0.9  # of a cycle: where the best epoch is earlier, more of them do not help
@@ -301,7 +302,24 @@ def require_neural() -> None:
 
 def _describe_epoch(state: Any) -> str:
     losses = state.validation
-    return f"epoch {len(losses)}  validation {losses[-1]:.3f}  best {losses[state.best_epoch]:.3f}"
+    return f"epoch {len(losses)}, held-out loss {losses[-1]:.3f}, lowest {losses[state.best_epoch]:.3f}"
+
+
+def _describe_wait(state: Any, settings: Training) -> str:
+    return f"no gain for {state.since} of {settings.patience}"
+
+
+def _describe_end(state: Any, settings: Training) -> str:
+    """Say why a training ended, so that an early end does not look like a failure."""
+    epochs = len(state.validation)
+    if state.since >= settings.patience:
+        reason = f"no gain for {count_things(state.since, 'epoch')}"
+    elif epochs >= (settings.cycle or settings.max_epochs):
+        reason = "all epochs are done"
+    else:
+        reason = "its time is over"
+    lowest = state.validation[state.best_epoch]
+    return f"ended at epoch {epochs}: {reason}; held-out loss {lowest:.3f} (lower is better)"
 
 
 @contextlib.contextmanager
@@ -315,26 +333,30 @@ def show_progress(settings: Training) -> Iterator[Callable[[Any], None]]:
 
         def draw(state: Any) -> None:
             states[:] = [state]
-            wait = f"not better for {state.since} of {settings.patience} epochs"  # what the bar shows
-            shown.update(state.since / settings.patience, [f"{_describe_epoch(state)}  {wait}"])
+            wait = _describe_wait(state, settings)  # what the bar shows
+            shown.update(state.since / settings.patience, [f"{_describe_epoch(state)}; {wait}"])
 
         yield draw
         if states:
             shown.label = "trained"
-            shown.update(1.0, [_describe_epoch(states[0])], force=True)
+            shown.update(1.0, [_describe_end(states[0], settings)], force=True)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
 
-    losses = "epoch {task.fields[epoch]}  validation {task.fields[loss]:.3f}  best {task.fields[best]:.3f}"
-    patience = "patience {task.completed:.0f}/{task.total:.0f}"
-    columns = ("training", BarColumn(), losses, patience, TimeElapsedColumn())
-    nan = float("nan")
+    label = TextColumn("training", table_column=Column(min_width=len("training"), no_wrap=True))
+    words = TextColumn("{task.fields[words]}", table_column=Column(no_wrap=False))  # two lines where it is narrow
+    columns = (label, BarColumn(bar_width=BAR_CHARACTERS), words, TimeElapsedColumn())
+    last: list[Any] = []
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("training", total=settings.patience, visible=False, epoch=0, loss=nan, best=nan)
+        task = bar.add_task("training", total=settings.patience, visible=False, words="")
 
         def advance(state: Any) -> None:
-            losses, best = state.validation, state.validation[state.best_epoch]
-            bar.update(task, completed=state.since, visible=True, epoch=len(losses), loss=losses[-1], best=best)
+            last[:] = [state]
+            text = f"{_describe_epoch(state)}; {_describe_wait(state, settings)}"
+            bar.update(task, completed=state.since, visible=True, words=text)
 
         yield advance
+        if last:
+            bar.update(task, completed=settings.patience, words=_describe_end(last[0], settings))
