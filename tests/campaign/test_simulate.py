@@ -141,7 +141,7 @@ EXPECTED = ["ok", "error", "invalid", "invalid", *["error"] * 7]
 def test_failures_are_classified_and_fail_alone(rng):
     kinds = np.concatenate([np.arange(11), np.zeros(289)])
     rng.shuffle(kinds)
-    with pytest.warns(ThriftyWarning, match=r"10 of 300 runs failed \(8 error, 2 invalid\): 3.3%"):
+    with pytest.warns(ThriftyWarning, match=r"10 of 300 runs failed \(8 error, 2 invalid\), 3.3% of prior mass"):
         sims = th.simulate(mixed, kinds[:, None], workers=2)
     assert sims.status.tolist() == [EXPECTED[int(kind)] for kind in kinds]
     assert np.isnan(sims.x[~sims.ok]).all() and np.isfinite(sims.x[sims.ok]).all()

@@ -333,7 +333,7 @@ STATUS_KEYS = {
     "by_status": dict, "failed_mass": float, "spent": float, "left": float, "unit": str, "elapsed": float,
     "saved": dict, "ess_fraction": float, "not_admitted": int, "deterministic": bool, "budget": str,
     "budget_left": str, "kind": str, "notes": list,
-    "rounds": list, "running": bool, "results": list, "next": str,
+    "rounds": list, "running": bool, "most_saved": float, "results": list, "next": str,
 }  # fmt: skip
 
 

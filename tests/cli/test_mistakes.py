@@ -337,7 +337,7 @@ def test_a_mistyped_command(project: Project, words: list[str], code: str, messa
 
 def test_a_place_that_cannot_be_written(project: Project):
     project.write("wall", "")
-    refused(project, "run", "wall/runs", code=8, says="disk-problem", message="cannot create wall/runs")
+    refused(project, "run", "wall/runs", code=8, says="disk-problem", message="cannot create the folder wall/runs")
 
 
 # --- a folder that is there ---
@@ -518,6 +518,7 @@ def test_every_error_of_the_command_line_says_how_it_is_repaired():
 
 def test_paths_that_lead_elsewhere_are_explained(done: Project):
     assert "fix: give its folder: runs/one" in done.type("status", "runs/one/store.sqlite").err
-    assert "fix: check the path: --observed FILE" in done.type("infer", "--observed", "nope.csv").err
+    assert "fix: there is observed.csv" in done.type("infer", "--observed", "nope.csv").err
+    assert "fix: check the path: --observed FILE" in done.type("infer", "--observed", "elsewhere/2.npy").err
     typed = done.type("plan", "--workers", "many").err
     assert "expected a valid integer" in typed and "parse" not in typed

@@ -112,7 +112,7 @@ def test_wrong_widths_are_said_in_words_and_numbers(width, word, rng):
     table = th.Simulations.from_arrays(theta=theta, x=theta + rng.normal(size=theta.shape))
     drawn = th.diagnostics.replicate(Normal(), table, pairs=300, draws=100, density=True, seed=0)
     for check, what in ((th.diagnostics.sbc(drawn), "intervals"), (th.diagnostics.coverage(drawn), "regions")):
-        assert f"too {word}: 90 % {what} hold" in check.reason
+        assert f"too {word}: 90% {what} hold" in check.reason
 
 
 def test_cost_of_a_campaign_is_read(tmp_path):

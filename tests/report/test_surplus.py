@@ -13,7 +13,7 @@ from thrifty.report.plan_sections import tradeoff_section, waterfall_section
 @pytest.mark.parametrize(("saved", "explained"), [(0.30, True), (0.20, False), (0.1, False)])
 def test_more_than_the_maximum_is_explained(stages, saved, explained):
     facts = gather(stages["complete"])
-    assert facts.status.most is not None, "the plan of the folder gives a maximum"
+    assert facts.status.most_saved is not None, "the plan of the folder gives a maximum"
     kept = replace(facts.status.saved, per_effective=saved)
     facts = replace(facts, status=replace(facts.status, saved=kept, most=0.2))
     text = " ".join(waterfall_section(facts, ()).lead)

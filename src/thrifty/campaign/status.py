@@ -32,7 +32,7 @@ class Status(Displayed):
         budget: The budget as it was written, or "".
         budget_left: What is left of the budget, in words; "" without a budget, or where it is not known.
         kind: Kind of seconds of `spent` and `left`, "CPU time" for one; "" where they are in another unit.
-        most: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
+        most_saved: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
 
@@ -61,7 +61,7 @@ class Status(Displayed):
     rounds: tuple[KeptRound, ...] = ()
     budget_left: str = ""
     kind: str = ""
-    most: float | None = None
+    most_saved: float | None = None
     running: bool | None = None
 
     @property
@@ -86,11 +86,11 @@ class Status(Displayed):
 
     def explain_surplus(self) -> tuple[str, ...]:
         """Say why more is saved than the plan gave as the maximum; nothing where it is not."""
-        if self.saved is None or self.most is None or self.rounds or not self._shows_savings:
+        if self.saved is None or self.most_saved is None or self.rounds or not self._shows_savings:
             return ()
-        if round(self.saved.per_effective, 2) <= round(self.most, 2):
+        if round(self.saved.per_effective, 2) <= round(self.most_saved, 2):
             return ()
-        saved, most = (format_share(share) for share in (self.saved.per_effective, self.most))
+        saved, most = (format_share(share) for share in (self.saved.per_effective, self.most_saved))
         return (
             f"{saved} per effective run is more than the {most} that the plan gives as the most: that is by the fitted"
             " cost and for many runs. The runs are the measure; the interval says how far they may be off.",
@@ -217,7 +217,7 @@ def make_status(
         rounds=rounds,
         budget_left="" if limit is None or taken is None else limit.words(max(limit.amount - taken, 0.0)),
         kind=settings.seconds_kind,
-        most=_find_most(settings.figures),
+        most_saved=_find_most(settings.figures),
     )
 
 

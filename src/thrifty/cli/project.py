@@ -335,7 +335,7 @@ def _suggest_file(path: Path) -> str:
     except OSError:
         names = []
     near = find_nearest(path.name, names)
-    return f"there is {path.parent / near}" if near else "--observed FILE, with numbers: .csv, .json or .npy"
+    return f"there is {path.parent / near}" if near else "check the path: --observed FILE, a .csv, .json or .npy"
 
 
 def _is_number(text: str) -> bool:
