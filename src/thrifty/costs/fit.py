@@ -300,7 +300,7 @@ def _warn_if_poor(cost: FittedCost, theta: Array, seconds: Array) -> None:
         is_flat = high < FLAT_RATIO * low
         why = (
             f"by these {len(seconds)} runs, cost hardly varies with the parameters ({high / low:.2f}x); what varies is"
-            " measured at any of them. Where less than 1 % can be saved, draws are made from the prior, without weights"
+            " measured at any of them. Where less than 1% can be saved, draws are made from the prior, without weights"
             if is_flat
             else "Results stay unbiased, savings will be small"
         )

@@ -22,9 +22,9 @@ def check_sample_call(sample: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(sample)
     def checked(self: Any, n: Any = None, *others: Any, **named: Any) -> Any:
-        is_count = isinstance(n, int | np.integer) and not isinstance(n, bool)
-        if not is_count or "x" in named:
-            came = f"{type(n).__name__} first" if not is_count else "x="
+        is_scalar = n is not None and np.ndim(n) == 0 and not isinstance(n, dict)  # a wrong number is refused below
+        if not is_scalar or "x" in named:
+            came = f"{type(n).__name__} first" if not is_scalar else "x="
             raise ConfigError(
                 f"posterior.sample got {came}, expected the number of draws n and then the observation",
                 code="bad-setting",

@@ -64,7 +64,7 @@ class LogEvidence(Displayed):
     def __float__(self) -> float:
         return self.value
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return f"{self.value:.3f} ± {self.se:.2g}" + (f" (without {self.missing})" if self.missing else "")
 
 
