@@ -103,7 +103,7 @@ def test_a_study_shows_categories_by_label_and_whole_numbers_whole():
     text, html = str(study), study._repr_html_()
     for shown in (text, html):
         assert "gamma 25.0%, weibull 75.0%" in shown
-    assert "copies  2 (90%: 1 to 4)" in text
+    assert "copies  median 2 (90%: 1 to 4)" in text
     assert all(value == round(value) for _, *values in study.summary() for value in values)
     accepted = study.posterior.accepted(study.x_o)
     ends = accepted.quantile([0.05, 0.26, 0.5, 0.95])
@@ -153,7 +153,7 @@ def test_a_study_in_memory_has_no_report():
 
 BAD = {
     "words": (["blue"], th.ABC, DataError, "bad-observation"),
-    "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN at position 1"),
+    "NaN": ([1.0, np.nan], th.ABC, DataError, "has NaN in statistic 2 of 2"),
     "no method": ([1.0], object(), ConfigError, "bad-setting"),
     "a wrong name": ([1.0], "apc", ConfigError, 'method="abc"'),
     "letters in another order": ([1.0], "nep", ConfigError, 'method="npe"'),
