@@ -32,7 +32,7 @@ class Status(Displayed):
         budget: The budget as it was written, or "".
         budget_left: What is left of the budget, in words; "" without a budget, or where it is not known.
         kind: Kind of seconds of `spent` and `left`, "CPU time" for one; "" where they are in another unit.
-        most_saved: Largest share that can be saved per effective run, by the cost model of the plan; None without a plan.
+        most_saved: Largest share that can be saved per effective run, by the plan's cost model; None without a plan.
         rounds: What each round of `th.Rounds` did: its runs, the share of the prior that the posterior takes after it
             and how far the posterior moved, in its standard deviations (NaN: not measured yet).
 

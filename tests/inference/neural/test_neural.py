@@ -108,7 +108,7 @@ def test_evidence_of_what_has_a_likelihood(name, fitted, tmp_path):
             posterior.log_evidence(X_O)
         return
     if name == "ensemble":
-        with pytest.raises(th.ThriftyError, match="a member of this ensemble, .* has no evidence"):
+        with pytest.raises(th.ThriftyError, match=r"a member of this ensemble, .* has no evidence"):
             posterior.log_evidence(X_O)
         return
     found = posterior.log_evidence(X_O, seed=2)
