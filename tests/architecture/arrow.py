@@ -17,7 +17,7 @@ _PUBLIC: dict[str, str] = thrifty._MODULE_OF
 _BASE = {"types", "errors", "named", "durations", "progress_bar", "display"}
 _MATHS = _BASE | {"weights", "penalties", "priors", "costs"}
 _DRAWS = _MATHS | {"tables", "proposals"}
-_FOLDER = {"runner", "store", "tradeoff", "prior_recovery", "version"}
+_FOLDER = {"runner", "store", "tradeoff", "penalty_table", "prior_recovery", "version"}
 _STUDY = _DRAWS | _FOLDER | {"campaign", "inference", "diagnostics", "metrics", "plots", "report"}
 
 # part -> other parts that it may import; every part of src/thrifty has a row
@@ -39,6 +39,7 @@ ARROW: dict[str, set[str]] = {
     "proposals": _MATHS,
     "tables": _MATHS | {"proposals", "plots"},
     "tradeoff": _DRAWS,
+    "penalty_table": {"tradeoff", "display", "durations"},
     "prior_recovery": _DRAWS,
     "models": _BASE | {"priors", "proposals", "tables"},
     "runner": _BASE | {"weights", "version"},

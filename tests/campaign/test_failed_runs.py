@@ -41,3 +41,14 @@ def test_messages_of_runs_in_memory():
     assert set(sims.messages) == set(sims.index[sims.failed].tolist())
     assert any("diverged" in text for text in sims.messages.values())
     assert sims[:5].messages and not th.Simulations.from_arrays(theta=[[1.0]], x=[[1.0]]).messages
+
+
+def test_a_table_of_parameters_is_no_prior():
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": [0.1, 0.2, 0.3]})
+    runs = th.simulate(lambda theta, rng: theta[0] + rng.normal(), table, engine=th.Inline(), seed=0)
+    assert runs.theta[:, 0].tolist() == [0.1, 0.2, 0.3]
+    from scipy import stats
+
+    drawn = th.simulate(lambda theta, rng: theta[0] + rng.normal(), {"a": stats.norm()}, 5, engine=th.Inline(), seed=0)
+    assert len(drawn) == 5

@@ -13,9 +13,9 @@ import pytest
 
 import thrifty as th
 from thrifty.campaign import opened
-from thrifty.campaign.penalty_table import write_end, write_penalties
 from thrifty.campaign.settings import CampaignSettings
 from thrifty.errors import ConfigError, ThriftyError
+from thrifty.penalty_table import write_end, write_penalties
 from thrifty.store.store import Store
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 2.0], names=["beta", "gamma"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 
 import numpy as np
@@ -140,3 +141,45 @@ def test_infer_takes_both(tmp_path):
         accept_changed=True, redo_failed=True,
     )  # fmt: skip
     assert study.simulations.ok.all()
+
+
+def test_runs_that_fail_again_are_paid_once(tmp_path):
+    c = make(tmp_path / "c", fails_above)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", th.ThriftyWarning)
+        c.pilot(40, **QUIET)
+        c.pilot(40, redo_failed=True, **QUIET)
+    spent, attempts = c.status().spent, len(c.status().notes)
+    with pytest.warns(th.ThriftyWarning, match="failed again"):
+        c.pilot(40, redo_failed=True, **QUIET)
+    assert (c.status().spent, len(c.status().notes)) == (spent, attempts)
+
+
+def test_nothing_is_made_again_beside_timed_out_runs(tmp_path):
+    """A slow run that failed was chosen to finish: made again without the limit it would lose its weight."""
+
+    def slow(theta, rng):
+        time.sleep(0.05 if theta[0] > 0.5 else 0.0)
+        return fails_above(theta, rng)
+
+    c = th.Campaign(tmp_path / "c", slow, PRIOR, seed=3, cost="wall")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", th.ThriftyWarning)
+        c.pilot(10, workers=2, progress="quiet")
+        c.plan(n=40, penalty=0)
+        c.run(time_limit=0.03, on_timeout="lazy", workers=2, progress="quiet")
+        assert c.status().by_status["timeout"] > 0
+        with pytest.raises(ConfigError, match="timed out"):
+            c.run(redo_failed=True, **QUIET)
+
+
+def test_nothing_is_made_again_under_a_budget(tmp_path):
+    """What failed took less than a run that finishes, so that the budget admitted more draws than it can pay for."""
+    c = make(tmp_path / "c", fails_above, unit="steps")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", th.ThriftyWarning)
+        c.pilot(40, **QUIET)
+        c.plan(budget="300 steps")
+        c.run(**QUIET)
+        with pytest.raises(ConfigError, match="under the budget"):
+            c.run(redo_failed=True, **QUIET)

@@ -10,6 +10,7 @@ from thrifty.errors import DataError
 
 PRIOR = th.Uniform([0.0, 0.0], [1.0, 1.0], names=["a", "b"])
 INFORMATIVE = th.Normal([0.2, 0.2], [0.1, 0.1], names=["a", "b"])  # 4.5 % of it lies outside of PRIOR
+CUT = th.truncate(INFORMATIVE, [0.0, 0.0], [1.0, 1.0])
 X_O = [0.5, 0.5]
 
 
@@ -117,3 +118,25 @@ def test_reweighted_runs_know_their_prior_also_from_a_file(tmp_path):
     twice, once = th.reweight(read, narrower), th.reweight(runs, narrower)
     inside = np.isfinite(once.log_weights)
     assert np.ptp(twice.log_weights[inside] - once.log_weights[inside]) < 1e-9  # the prior in between cancels
+
+
+def test_a_density_that_is_infinite_at_its_edge_is_the_same_prior():
+    from scipy import stats
+
+    given = [th.as_prior({"p": stats.beta(0.1, 0.1)}) for _ in range(2)]
+    rng = np.random.default_rng(0)
+    theta = given[0].sample(400, rng)
+    runs = th.Simulations.from_arrays(
+        theta=theta, x=theta + 0.1 * rng.normal(size=theta.shape), proposal=th.Pool([(400, given[0])], given[0])
+    )
+    th.ABC(given[1]).fit(runs)
+    with pytest.raises(DataError, match="prior"):
+        th.ABC({"p": stats.beta(0.2, 0.1)}).fit(runs)
+
+
+def test_a_prior_that_is_given_as_the_old_one_keeps_the_check():
+    runs = make_runs(400)
+    moved = th.reweight(runs, CUT, old_prior=PRIOR)
+    with pytest.raises(DataError, match="prior"):
+        th.ABC(PRIOR).fit(moved)
+    th.ABC(CUT).fit(moved)

@@ -131,3 +131,11 @@ def test_forgotten_weights_are_found(monkeypatch):
     monkeypatch.setattr(posterior_plots, "find_region_levels", forget)
     with pytest.raises((AssertionError, ValueError)):  # or nothing is drawn
         test_regions_hold_the_stated_share_of_the_draws("weights")
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0])
+def test_draws_that_are_all_equal_are_drawn(value, rng):
+    from thrifty.plots import pairs
+
+    assert pairs(np.full((50, 2), value), names=("a", "b")).axes
+    assert pairs(np.column_stack([np.full(200, value), rng.normal(size=200)]), names=("a", "b")).axes

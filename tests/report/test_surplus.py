@@ -15,7 +15,7 @@ def test_more_than_the_maximum_is_explained(stages, saved, explained):
     facts = gather(stages["complete"])
     assert facts.status.most_saved is not None, "the plan of the folder gives a maximum"
     kept = replace(facts.status.saved, per_effective=saved)
-    facts = replace(facts, status=replace(facts.status, saved=kept, most=0.2))
+    facts = replace(facts, status=replace(facts.status, saved=kept, most_saved=0.2))
     text = " ".join(waterfall_section(facts, ()).lead)
     assert ("is more than the 20% that the plan gives as the most" in text) == explained
     assert ("The runs are the measure" in text) == explained

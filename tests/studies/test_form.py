@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,8 +124,9 @@ def test_a_second_command_leaves_the_rows_of_a_running_study_alone(tmp_path, stu
 
 
 def test_an_interrupt_ends_with_one_sentence(tmp_path):
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background job ignores it, as would this
     started = subprocess.Popen([sys.executable, str(script(tmp_path, 0.3)), "--out", str(tmp_path)],
-                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+                               stderr=subprocess.PIPE, text=True, preexec_fn=listen)  # fmt: skip  # noqa: PLW1509 - no threads here
     rows = tmp_path / "toy-quick" / "rows.jsonl"
     deadline = time.monotonic() + 60
     while not (rows.exists() and rows.read_text()):

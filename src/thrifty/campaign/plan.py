@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from thrifty.campaign.budget import Budget
-from thrifty.campaign.penalty_table import Column, describe_self_test, find_place, list_penalties, write_penalties
 from thrifty.costs import FinishModel, FittedCost, fit_cost
 from thrifty.display import Card, Displayed, count_things
 from thrifty.durations import format_amount, format_kind
 from thrifty.errors import CostError, SelfCheckError, warn
 from thrifty.penalties import Power, as_penalty
+from thrifty.penalty_table import Column, describe_self_test, find_place, list_penalties, write_penalties
 from thrifty.prior_recovery import prior_recovery
 from thrifty.proposals import REFERENCE_SEED, CostAware, Mixture
 from thrifty.tradeoff import Row, Tradeoff, format_label, make_row, tradeoff

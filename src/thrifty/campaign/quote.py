@@ -14,7 +14,12 @@ import numpy as np
 
 from thrifty.campaign.budget import Budget, explain_wall_time, spent_budget_error
 from thrifty.campaign.opened import OpenCampaign
-from thrifty.campaign.penalty_table import (
+from thrifty.campaign.plan import SELF_CHECK_P, count_runs, describe_failures, find_row
+from thrifty.campaign.planner import Planner
+from thrifty.costs import FittedCost
+from thrifty.display import Card, Displayed, count_things
+from thrifty.durations import format_amount, format_kind
+from thrifty.penalty_table import (
     POOR_PRODUCT,
     Column,
     describe_self_test,
@@ -23,11 +28,6 @@ from thrifty.campaign.penalty_table import (
     write_end,
     write_penalties,
 )
-from thrifty.campaign.plan import SELF_CHECK_P, count_runs, describe_failures, find_row
-from thrifty.campaign.planner import Planner
-from thrifty.costs import FittedCost
-from thrifty.display import Card, Displayed, count_things
-from thrifty.durations import format_amount, format_kind
 from thrifty.proposals import CostAware
 from thrifty.tradeoff import Row, Tradeoff
 from thrifty.types import Cost

@@ -136,7 +136,8 @@ def simulate(
 
 def _read_draws(draws: Any, n: int | None, seed: int) -> Draws:
     """Return draws: those given, parameters without weights, or n draws of a prior."""
-    if hasattr(draws, "sample") and not isinstance(draws, Draws):
+    is_table = isinstance(draws, Draws) or hasattr(draws, "__array__") or hasattr(draws, "columns")  # a data frame
+    if not is_table and (hasattr(draws, "sample") or isinstance(draws, dict)):
         if n is None:
             raise DataError(
                 "a prior was given in place of draws, and not how many",

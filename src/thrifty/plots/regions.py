@@ -94,7 +94,7 @@ def measure_scale(values: Array, weights: Array) -> float:
     inside = last < len(values)
     half = float((values[last[inside]] - values[inside]).min()) if inside.any() else 0.0
     scale = min(half / HALF_OF_NORMAL, spread) if half > 0 else spread
-    return scale if scale > 0 else max(1e-9 * float(np.abs(values).max()), 1e-300)
+    return max(scale, 1e-9 * float(np.abs(values).max()), 1e-300)  # equal values differ by rounding
 
 
 def find_region_levels(density: Array, weights: Array, shares: Sequence[float]) -> list[float]:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from thrifty.campaign.penalty_table import write_end
 from thrifty.campaign.settings import check_count
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
 from thrifty.errors import ConfigError
 from thrifty.inference.checks import read_observations
 from thrifty.named import order_observation
+from thrifty.penalty_table import write_end
 from thrifty.tables.simulations import Simulations
 from thrifty.types import Array
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from thrifty.campaign.weighting import MAX_FAILED_MASS
 from thrifty.durations import Duration
-from thrifty.errors import ConfigError
+from thrifty.errors import ConfigError, warn
 from thrifty.runner.time_limits import make_time_limit
 from thrifty.study.method_names import make_method, set_progress
 from thrifty.study.study import Study
@@ -96,7 +96,13 @@ def infer(
     else:
         observed = runs.run(campaign, x_o)
         study = infer_campaign(campaign, observed, method=method, seed=seed, max_failed=max_failed, name=name)
-    study.save(name=name)
+    try:
+        study.save(name=name)
+    except ConfigError as error:  # a method that steers its own runs knows what it inferred at the end only
+        if not is_sequential or error.code != "already-exists":
+            raise
+        kept = study.save()
+        warn(f"[already-exists] {error.what}: the result is kept as infer/{kept.name}")
     return study
 
 

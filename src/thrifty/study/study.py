@@ -247,7 +247,7 @@ class Study(Displayed):
         folder = self._folder(None)
         for one in self.each or (self,):
             _ = one.diagnosis
-        self.save()
+        self.save(name="".join(self._kept_as))
         return write(Path(path), folder, title=title)
 
     def _folder(self, folder: str | os.PathLike[str] | None) -> Path:

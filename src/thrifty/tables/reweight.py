@@ -31,7 +31,7 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
         >>> round(float(th.estimate(narrower.theta, narrower.log_weights).mean[0]), 1)
         0.3
     """
-    from thrifty.priors import as_prior
+    from thrifty.priors import as_prior, has_same_density
 
     if not isinstance(simulations, Simulations):
         several = f" of {len(simulations)}" if isinstance(simulations, list | tuple) else ""
@@ -73,9 +73,11 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     log_weights = simulations.log_weights.copy()
     log_weights[counts] += shift
     in_order = all(np.array_equal(order, np.arange(simulations.dim)) for order in columns)
-    if simulations.proposal is None or old_prior is not None or not in_order:
+    kept = simulations.proposal
+    is_known = kept is not None and (old_prior is None or has_same_density(as_prior(kept.prior), old))
+    if kept is None or not is_known or not in_order:
         return simulations.reweighted(log_weights)
-    return simulations.reweighted(log_weights, Reweighted(simulations.proposal, old, new))
+    return simulations.reweighted(log_weights, Reweighted(kept, old, new))
 
 
 def _match_columns(prior: Prior, simulations: Simulations, label: str) -> npt.NDArray[np.int64]:
