@@ -74,7 +74,8 @@ def reweight(simulations: Simulations, new_prior: Any, *, old_prior: Any = None)
     log_weights[counts] += shift
     in_order = all(np.array_equal(order, np.arange(simulations.dim)) for order in columns)
     kept = simulations.proposal
-    is_known = kept is not None and (old_prior is None or has_same_density(as_prior(kept.prior), old))
+    own = getattr(kept, "prior", None)
+    is_known = old_prior is None or (own is not None and has_same_density(as_prior(own), old))
     if kept is None or not is_known or not in_order:
         return simulations.reweighted(log_weights)
     return simulations.reweighted(log_weights, Reweighted(kept, old, new))
