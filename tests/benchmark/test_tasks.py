@@ -44,6 +44,7 @@ def test_a_smaller_set_is_a_part_of_a_larger_one():
     """Places do not depend on what else is asked for; else a benchmark that is begun with a few would be run again."""
     whole = set(list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=3))
     assert set(list_tasks(["r", "p"], METHODS[1:], [10, 100, 1000], seeds=2)) < whole
+    assert set(list_tasks(PROBLEMS, METHODS[1:2], [1000, 10], seeds=2)) < whole, "some of the budgets"
     steered = [t for t in whole if t.method != "a"]
     assert all(len({t.places for t in steered if (t.problem, t.seed, t.budget) == key}) == 1
                for key in {(t.problem, t.seed, t.budget) for t in steered})  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log2
 from zlib import crc32
 
 from thrifty.benchmark.method import Method
@@ -44,9 +45,8 @@ class Task:
 def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequence[float], seeds: int) -> list[Task]:
     """Return all tasks: seed by seed, the middle budget first, and each method on another problem.
 
-    A method for one observation goes through the places from seed to seed and budget to budget. Which place it visits
-    depends on problem, seed and budget alone, whatever else is asked for, so that all such methods are compared at the
-    same places, and a larger set continues a smaller one. A costly method is run at the middle budget only.
+    A method for one observation goes through the places from seed to seed and budget to budget, see `choose_place`. A
+    costly method is run at the middle budget only.
     """
     if seeds < 1 or not budgets or not all(0 < b < float("inf") for b in budgets):
         raise ConfigError(
@@ -57,13 +57,27 @@ def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequ
     middle = ordered[(len(ordered) - 1) // 2]
     out = []
     for seed in range(seeds):
-        for step, budget in enumerate([middle, *(b for b in ordered if b != middle)]):
+        for budget in [middle, *(b for b in ordered if b != middle)]:
             for shift in range(len(problems)):
                 for i, method in enumerate(methods):
                     if method.costly and budget != middle:
                         continue
                     problem = problems[(i + shift) % len(problems)]
-                    one = list(PLACES)[(seed + step + crc32(problem.encode())) % len(PLACES)]
-                    places = tuple(PLACES) if method.amortised else (one,)
+                    places = tuple(PLACES) if method.amortised else (choose_place(problem, budget, seed),)
                     out.append(Task(problem, method.name, float(budget), seed, places))
     return out
+
+
+def choose_place(problem: str, budget: float, seed: int) -> str:
+    """Return the place that a method for one observation visits.
+
+    It depends on problem, budget and seed alone, whatever else is asked for, so that all such methods are compared at
+    the same places, and a larger set continues a smaller one. Budgets that differ by a factor of two or three have
+    different places.
+
+    Example:
+        >>> {choose_place("slcp", budget, 0) for budget in BUDGETS} == set(PLACES)
+        True
+    """
+    doublings = round(log2(budget / BUDGETS[1]))
+    return list(PLACES)[(seed + doublings + crc32(problem.encode())) % len(PLACES)]
