@@ -10,7 +10,7 @@ import numpy as np
 from thrifty.benchmark import Record, list_tasks
 from thrifty.benchmark.records import pick
 from thrifty.benchmark.roster import list_methods
-from thrifty.benchmark.tasks import BUDGETS, SEEDS
+from thrifty.benchmark.tasks import BUDGETS, CURVES, SEEDS
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -50,7 +50,7 @@ def estimate_hours(records: Sequence[Record], problems: Sequence[str]) -> dict[s
     judge = float(np.median(timed)) if timed else float("nan")
     known = {name: _average_by_budget(mine, judge) for name in every if (mine := pick(records, method=name, error=""))}
     out = dict.fromkeys(known, Hours())
-    for task in list_tasks(problems, [every[name] for name in known], BUDGETS, SEEDS):
+    for task in list_tasks(problems, [every[name] for name in known], BUDGETS, SEEDS, curves=CURVES):
         seconds = known[task.method]
         nearest = min(seconds, key=lambda budget: abs(np.log(budget / task.budget)))
         more = task.budget / nearest

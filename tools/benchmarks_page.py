@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from real_simulators_page import Lines, write_examples, write_table
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
 from thrifty.benchmark.benchmark_summary import curve
 from thrifty.benchmark.records import pick
-from thrifty.benchmark.tasks import BUDGETS, DEFAULT_PROBLEMS, SEEDS
+from thrifty.benchmark.tasks import BUDGETS, CURVES, DEFAULT_PROBLEMS, SEEDS
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "benchmark" / "records.jsonl"
@@ -40,7 +41,7 @@ def write_problems(records: Sequence[Record]) -> str:
         _head(records, problems, methods),
         "### Problems",
         _problem_table(problems),
-        "### Cost to be as accurate as plain NPE",
+        "### Cost for the same accuracy as plain NPE",
         write_costs(records, problems),
         "### Where a peer is ahead",
         write_losses(records, problems),
@@ -71,11 +72,17 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
         f" {len(METHODS)} methods, {len(pairs)} pairs of them, at most {max(seeds)} of {SEEDS} seeds for a pair,"
         f" budgets {budgets}. One seed has no error, and is no evidence by itself. The command `thrifty benchmark"
         f" --workers 2 --out benchmarks/records/benchmark` continues with a set of {len(DEFAULT_PROBLEMS)} problems,"
-        f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}; `--problems all` adds the other problems.\n\n"
+        f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}, of which {_listed(_list_single())} have the middle one"
+        " only; `--problems all` adds the other problems.\n\n"
         "Settings of thrifty's rounds were chosen on lotka_volterra, slcp, gaussian_8, gaussian_2 and counts, with"
         " other seeds; the other methods have the defaults of their libraries.\n\n"
         f"Made with thrifty {_listed(versions)}, code {_listed(commits)}, on {_listed(dates)} ({'; '.join(machines)})."
     )
+
+
+def _list_single() -> list[str]:
+    """List the methods that the set has at the middle budget only."""
+    return [name for name in METHODS if name not in CURVES]
 
 
 def _problem_table(problems: Sequence[str]) -> str:
@@ -112,7 +119,14 @@ def _describe_radio() -> str:
     )
 
 
+def _pick_one_machine(records: Sequence[Record]) -> tuple[str, list[Record]]:
+    """Return the machine with most records, and its records: CPU seconds of two machines cannot be compared."""
+    machine = Counter(r.machine for r in records).most_common(1)[0][0]
+    return machine, pick(records, machine=machine)
+
+
 def _seconds_table(records: Sequence[Record], methods: Sequence[str]) -> str:
+    machine, records = _pick_one_machine(records)
     rows = []
     for method in methods:
         mine = pick(records, method=method, error="")
@@ -122,13 +136,14 @@ def _seconds_table(records: Sequence[Record], methods: Sequence[str]) -> str:
             rows.append([method, f"{budget:g}", str(len(here)), *(f"{m:,.0f}" for m in means[:2]),
                          *(f"{m:.1f}" for m in means[2:])])  # fmt: skip
     text = (
-        "Means over problems and seeds. Where a run takes longer than the fit divided by the runs, simulation is the"
-        " larger bill.\n\n"
+        f"Means over problems and seeds, on one machine ({machine}). Where a run takes longer than the fit divided by"
+        " the runs, simulation is the larger bill.\n\n"
     )
     return text + write_table(["method", "budget", "records", "runs", "cost", "fit, CPU s", "1,000 draws, CPU s"], rows)
 
 
 def _hours_table(records: Sequence[Record], methods: Sequence[str]) -> str:
+    machine, records = _pick_one_machine(records)
     parts, every = (estimate_hours(records, problems) for problems in (DEFAULT_PROBLEMS, PROBLEMS))
     rows = [[name, *_format_hours(parts[name]), f"{every[name].total:.2f}"] for name in methods if name in parts]
     both = [sum(hours.values(), Hours()) for hours in (parts, every)]
@@ -137,8 +152,8 @@ def _hours_table(records: Sequence[Record], methods: Sequence[str]) -> str:
     judged = sum(r.judge_seconds is not None for r in records)
     text = (
         f"What `thrifty benchmark` takes without options ({len(DEFAULT_PROBLEMS)} problems, {SEEDS} seeds, budgets"
-        f" {_listed(BUDGETS)}), estimated from these records: the mean of a method at a budget, times the number of its"
-        " tasks. Where a budget has no records, the simulator of the nearest one grows with the budget, and the fit"
+        f" {_listed(BUDGETS)}) on this machine ({machine}): the mean of a method's records at a budget, times the number"
+        " of its tasks. Where a budget has no records, the simulator of the nearest one grows with the budget, and the fit"
         " with its square root. The classifier stands for all measures of accuracy."
         f" {both[0].total:.1f} CPU hours in all, {both[1].total:.1f} with `--problems all`; two cores need half of that"
         " time. "

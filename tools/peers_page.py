@@ -19,9 +19,9 @@ from thrifty.benchmark.benchmark_summary import (
     compare_accuracy,
     compare_cost,
     find_middle_budget,
+    price_accuracy,
 )
 from thrifty.benchmark.records import pick
-from thrifty.benchmark.roster import list_methods
 
 # (problem, peer) -> why the peer is ahead there: a sentence
 REASONS: dict[tuple[str, str], str] = {}
@@ -44,27 +44,23 @@ def find_default(problem: str) -> str:
 
 
 def write_costs(records: Sequence[Record], problems: Sequence[str]) -> str:
-    """Write what each method pays to be as accurate as plain NPE, a table for each group."""
+    """Write what each method pays for its accuracy, over what plain NPE pays, a table for each group."""
     tables = [table for title, group in GROUPS.items() if (table := _write_group(records, problems, title, group))]
     if not tables:
         return "No problem has records of plain NPE and of another method at the same place yet."
     text = (
-        "What a method pays until its C2ST is that of plain NPE at its largest budget, over what plain NPE paid; below"
-        " 1 is cheaper. Over the same places; ± is the jackknife error over seeds. `<`: the smallest budget was enough;"
-        " `not`: no budget was; `± ?`: without one of the seeds, none was; –: no records. The median is over problems,"
-        f" with `not` as the largest. {', '.join(_list_costly())} take minutes and are run at the middle budget only."
+        "What a method pays at the middle budget, over what plain NPE pays for the same C2ST; below 1 the method is"
+        " cheaper. Over the same places; ± is the jackknife error over seeds. `<`: plain NPE is less accurate even at"
+        " its largest budget; `>`: it is as accurate at its smallest; `± ?`: so it is without one of the seeds; –: no"
+        " records. The median is over problems."
     )
     return "\n\n".join([text, *tables])
 
 
-def _list_costly() -> list[str]:
-    return [name for name, method in list_methods().items() if method.costly]
-
-
 def _write_group(records: Sequence[Record], problems: Sequence[str], title: str, group: Sequence[str]) -> str:
-    found = {m: [compare_cost(records, name, m) for name in problems] for m in group if m != BASELINE}
+    found = {m: [price_accuracy(records, name, m) for name in problems] for m in group if m != BASELINE}
     found = {m: ratios for m, ratios in found.items() if any(ratios)}
-    rows = [[name, *(format_ratio(ratios[i]) for ratios in found.values())] for i, name in enumerate(problems)]
+    rows = [[name, *(format_price(ratios[i]) for ratios in found.values())] for i, name in enumerate(problems)]
     rows = [row for row in rows if set(row[1:]) - {"–"}]
     if not rows:
         return ""
@@ -72,8 +68,20 @@ def _write_group(records: Sequence[Record], problems: Sequence[str], title: str,
     return f"**{title[0].upper()}{title[1:]}**\n\n" + write_table(["problem", *found], rows)
 
 
+def format_price(ratio: Ratio | None) -> str:
+    """Format a ratio of costs that is bounded by the largest and the smallest budget of plain NPE.
+
+    Example:
+        >>> format_price(Ratio(0.5, 0.1, "", 5)), format_price(Ratio(0.33, 0.1, "<", 5)), format_price(None)
+        ('0.50 ± 0.10', '< 0.33', '–')
+    """
+    if ratio is None:
+        return "–"
+    return f"{ratio.bound} {ratio.value:.2g}" if ratio.bound else format_ratio(ratio)
+
+
 def format_ratio(ratio: Ratio | None) -> str:
-    """Format a ratio of costs.
+    """Format a ratio of costs that is not known where an accuracy is not reached.
 
     Example:
         >>> format_ratio(Ratio(0.5, 0.1, "", 5)), format_ratio(Ratio(float("nan"), float("nan"), ">", 5))
@@ -88,16 +96,18 @@ def format_ratio(ratio: Ratio | None) -> str:
 
 
 def format_median(ratios: Sequence[Ratio | None]) -> str:
-    """Format the median over problems; what is not reached counts as the largest.
+    """Format the median over problems, with the bound of what lies there.
 
     Example:
-        >>> never = Ratio(float("nan"), float("nan"), ">", 5)
-        >>> format_median([Ratio(0.5, 0.1, "", 5), Ratio(0.2, 0.1, "<", 5), never, None]), format_median([never])
-        ('0.50', 'not')
+        >>> low, high = Ratio(0.33, 0.1, "<", 5), Ratio(3.3, 0.1, ">", 5)
+        >>> format_median([Ratio(0.5, 0.1, "", 5), low, high, None]), format_median([low])
+        ('0.50', '< 0.33')
     """
-    values = [float("inf") if ratio.bound == ">" else ratio.value for ratio in ratios if ratio is not None]
-    median = float(np.median(values))
-    return f"{median:.2f}" if np.isfinite(median) else "not"
+    found = sorted((ratio for ratio in ratios if ratio is not None), key=lambda ratio: ratio.value)
+    middle = found[(len(found) - 1) // 2 : len(found) // 2 + 1]
+    bounds = {ratio.bound for ratio in middle if ratio.bound}
+    value = float(np.exp(np.mean([np.log(ratio.value) for ratio in middle])))
+    return f"{min(bounds)} {value:.2g}" if bounds else f"{value:.2f}"
 
 
 def compare_peers(records: Sequence[Record], problem: str) -> dict[str, Gap]:
@@ -141,7 +151,7 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
         " default's C2ST less that of the peer, over the same places, ± its standard error over seeds; above 0 the peer"
         " is more accurate. A winner is named where it exceeds two standard errors. Cost ratio: what the default pays"
         " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
-        " cheaper; `<`, `not` and `± ?` as above. "
+        " cheaper; `<`: its smallest budget was enough; `not`: no budget was; `± ?`: without one of the seeds, none was. "
     )
     ahead = ", ".join(dict.fromkeys(problem for problem, _ in winners))
     text += f"A peer is ahead on {ahead}." if winners else "No peer is ahead by that much on these records."

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from thrifty.benchmark.benchmark_summary import compare_accuracy, compare_cost, curve, find_middle_budget
+from thrifty.benchmark.benchmark_summary import (
+    compare_accuracy,
+    compare_cost,
+    curve,
+    find_middle_budget,
+    price_accuracy,
+)
 
 
 @pytest.fixture
@@ -135,3 +141,27 @@ def test_the_error_of_a_cost_is_not_known_where_one_seed_decides(make):
     ]
     found = compare_cost(base + mine, "waiting", "m")
     assert found is not None and found.bound == "" and 0.25 < found.value < 1 and np.isnan(found.error)
+
+
+def test_the_price_of_an_accuracy_needs_one_budget_of_the_method(records, make):
+    """0.5 + √(2 / 400) = 0.571 lies between the accuracies of plain NPE at 400 (0.6) and 1,600 (0.55)."""
+    base = records("npe", 4.0)
+    one = [r for r in records("fast", 2.0) if r.budget == 400.0]
+    found = price_accuracy(base + one, "waiting", "fast")
+    assert found is not None and found.bound == "" and found.seeds == 4 and found.error < 1e-9
+    assert found.value == pytest.approx(4 ** -((0.1 - np.sqrt(2 / 400)) / 0.05)), "interpolated in log cost"
+    itself = price_accuracy(base, "waiting", "npe")
+    assert itself is not None and itself.value == pytest.approx(1.0)
+    best, worst = (price_accuracy(base + records("m", factor), "waiting", "m") for factor in (0.1, 100.0))
+    assert best is not None and best.bound == "<" and best.value == pytest.approx(400 / 1600)
+    assert worst is not None and worst.bound == ">" and worst.value == pytest.approx(400 / 100)
+    assert price_accuracy(base, "waiting", "other") is None
+    noisy = price_accuracy(records("npe", 4.0, noise=0.01) + records("m", 2.0, noise=0.01), "waiting", "m")
+    assert noisy is not None and 0.01 < noisy.error < 0.3
+
+
+def test_the_price_is_compared_over_shared_places(records, make):
+    hard = [make(s, place="expensive", budget=b, cost=b, c2st=0.9) for s in range(4) for b in (100.0, 400.0, 1600.0)]
+    one = [r for r in records("same", 4.0) if r.budget == 400.0]
+    found = price_accuracy(records("npe", 4.0) + hard + one, "waiting", "same")
+    assert found is not None and found.value == pytest.approx(1.0)

@@ -6,7 +6,8 @@ import pytest
 
 import thrifty as th
 from thrifty.benchmark import PROBLEMS as ALL_PROBLEMS, Method, list_tasks
-from thrifty.benchmark.tasks import DEFAULT_PROBLEMS
+from thrifty.benchmark.roster import NAMES
+from thrifty.benchmark.tasks import CURVES, DEFAULT_PROBLEMS
 
 METHODS = [Method("a", None), Method("b", None, amortised=False), Method("c", None, amortised=False, costly=True)]  # type: ignore[arg-type]
 PROBLEMS = ["p", "q", "r", "s"]
@@ -17,6 +18,14 @@ def test_all_tasks_are_there_once():
     assert len(tasks) == len(set(tasks)) == 2 * 4 * (3 + 3 + 1)
     assert {t.budget for t in tasks if t.method == "c"} == {100.0}, "a costly method at the middle budget only"
     assert all(len(t.places) == (3 if t.method == "a" else 1) for t in tasks)
+
+
+def test_methods_that_draw_no_curve_have_the_middle_budget():
+    tasks = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2, curves=("a", "c"))
+    assert {t.budget for t in tasks if t.method == "a"} == {10.0, 100.0, 1000.0}
+    assert {t.budget for t in tasks if t.method in "bc"} == {100.0}, "c is costly"
+    assert set(tasks) < set(list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2))
+    assert set(CURVES) < set(NAMES)
 
 
 def test_a_beginning_covers_all_problems_and_methods():
@@ -53,3 +62,4 @@ def test_a_smaller_set_is_a_part_of_a_larger_one():
 def test_the_default_set_has_the_papers_models():
     assert set(DEFAULT_PROBLEMS) < set(ALL_PROBLEMS) and len(DEFAULT_PROBLEMS) == len(set(DEFAULT_PROBLEMS))
     assert {"gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"} < set(DEFAULT_PROBLEMS)
+    assert len(DEFAULT_PROBLEMS) >= 10

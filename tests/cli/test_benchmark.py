@@ -25,13 +25,23 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
 
 @pytest.mark.parametrize(
     ("options", "count"),
-    [([], 13), (["--problems", "all"], 20), (["--quick"], 3), (["--quick", "--problems", "radio,slcp"], 2)],
+    [([], 10), (["--problems", "all"], 20), (["--quick"], 3), (["--quick", "--problems", "radio,slcp"], 2)],
 )
 def test_the_problems_that_are_meant_are_run(options, count, tmp_path, capsys, monkeypatch):
     """Without options the default set; all of them by name."""
     monkeypatch.setattr("thrifty.benchmark.run_benchmark", lambda tasks, *_, **__: [])
     assert run(*options, "--methods", "abc", "--out", str(tmp_path)) == 0
     assert f"{count} problems" in capsys.readouterr().err
+
+
+def test_methods_by_name_are_run_at_every_budget(tmp_path, monkeypatch):
+    """Without names a method has all budgets, or the middle one; asked for by name it has all."""
+    asked = []
+    monkeypatch.setattr("thrifty.benchmark.run_benchmark", lambda tasks, *_, **__: asked.append(tasks) or [])
+    assert run("--out", str(tmp_path)) == 0 and run("--methods", "abc,abc-aware", "--out", str(tmp_path)) == 0
+    budgets = [{m: {t.budget for t in tasks if t.method == m} for m in ("abc", "abc-aware")} for tasks in asked]
+    assert budgets[0] == {"abc": {1000.0}, "abc-aware": {300.0, 1000.0, 3000.0}}
+    assert budgets[1]["abc"] == budgets[1]["abc-aware"] == {300.0, 1000.0, 3000.0}
 
 
 def test_all_problems_are_listed(capsys):

@@ -1,4 +1,4 @@
-"""Summarise records: accuracy against cost, what a method pays to be as accurate as another, and who is ahead.
+"""Summarise records: accuracy against cost, what a method pays for its accuracy, and who is ahead.
 
 A method for one observation visits one place with each seed, and another one at another budget. So means are balanced:
 over seeds at each place first, then over places; and two methods are compared over the places that both have visited.
@@ -8,7 +8,7 @@ Between budgets accuracy is interpolated in log cost. The error of a ratio comes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,7 +136,47 @@ def compare_cost(
     if found is None:
         return None
     seeds = sorted({r.seed for r in goal} | {r.seed for r in mine})
-    return Ratio(found[0], _jackknife(mine, goal, name, seeds), found[1], len(seeds))
+    return Ratio(found[0], _jackknife(mine, goal, name, seeds, _ratio), found[1], len(seeds))
+
+
+def price_accuracy(
+    records: Sequence[Record], problem: str, method: str, name: str = "c2st", *, budget: float | None = None
+) -> Ratio | None:
+    """Return what a method pays at one budget, over what the baseline pays for the accuracy that this buys.
+
+    The other way round than `compare_cost`: the method needs one budget only, and the baseline gives the curve.
+
+    Args:
+        records: Of any problems and methods.
+        problem: Name.
+        method: Whose price is asked for.
+        name: Of the measure; lower is better.
+        budget: Of the method; by default the middle one of the problem.
+
+    Returns:
+        The ratio, or None where the two share no place. Its bound is "<" where the baseline is less accurate at its
+        largest budget, ">" where it is as accurate at its smallest; the value is then the bound.
+    """
+    base = pick(records, problem=problem, method=BASELINE, error="")
+    if not base:
+        return None
+    budget = find_middle_budget(records, problem) if budget is None else budget
+    mine = pick(records, problem=problem, method=method, error="", budget=budget)
+    found = _price(base, mine, name)
+    if found is None:
+        return None
+    seeds = sorted({r.seed for r in mine} | {r.seed for r in base})
+    return Ratio(found[0], _jackknife(base, mine, name, seeds, _price), found[1], len({r.seed for r in mine}))
+
+
+def _price(base: Sequence[Record], mine: Sequence[Record], name: str) -> tuple[float, str] | None:
+    found = _ratio(base, mine, name)
+    if found is None:
+        return None
+    if found[1] == ">":
+        dearest = [r.cost for r in base if r.budget == max(b.budget for b in base)]
+        return float(np.mean([r.cost for r in mine]) / np.mean(dearest)), "<"
+    return 1 / found[0], ">" if found[1] else ""
 
 
 def _ratio(mine: Sequence[Record], goal: Sequence[Record], name: str) -> tuple[float, str] | None:
@@ -186,9 +226,15 @@ def _balance(records: Sequence[Record], name: str) -> tuple[float, float]:
     return float(means.mean()), float(spread * np.sqrt((1 / counts).sum()) / len(places))
 
 
-def _jackknife(mine: Sequence[Record], goal: Sequence[Record], name: str, seeds: Sequence[int]) -> float:
+def _jackknife(
+    mine: Sequence[Record],
+    goal: Sequence[Record],
+    name: str,
+    seeds: Sequence[int],
+    compare: Callable[[Sequence[Record], Sequence[Record], str], tuple[float, str] | None],
+) -> float:
     if len(seeds) < 2:
         return float("nan")
-    without = [_ratio([r for r in mine if r.seed != s], [r for r in goal if r.seed != s], name) for s in seeds]
+    without = [compare([r for r in mine if r.seed != s], [r for r in goal if r.seed != s], name) for s in seeds]
     values = np.array([float("nan") if found is None else found[0] for found in without])
     return float(np.sqrt((len(values) - 1) / len(values) * np.square(values - values.mean()).sum()))

@@ -48,7 +48,7 @@ def list_methods() -> dict[str, Method]:
         Method("paper-k2", fit_paper(propose_power(2)), has_density=True, needs="torch"),
         Method("paper-mixture", fit_paper(propose_mixture), has_density=True, needs="torch"),
         Method("sbi-npe", fit_once("NPE"), has_density=True, needs="sbi"),
-        Method("sbi-nle", fit_once("NLE"), needs="sbi", costly=True),
+        Method("sbi-nle", fit_once("NLE"), amortised=False, needs="sbi", costly=True),  # its draws take minutes, too
         Method("sbi-tsnpe", fit_in_rounds("NPE_C", truncated=True), False, has_density=True, needs="sbi", costly=True),
         Method("sbi-snle", fit_in_rounds("NLE", truncated=False), amortised=False, needs="sbi", costly=True),
         Method("pyabc-smc", fit_pyabc, amortised=False, needs="pyabc"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import log2
 from zlib import crc32
@@ -13,9 +13,12 @@ from thrifty.errors import ConfigError
 
 BUDGETS = (300.0, 1_000.0, 3_000.0)  # prior runs: what a user of an expensive simulator can pay for
 SEEDS = 5
-DEFAULT_PROBLEMS = (  # without options: one of each kind, within 16 CPU hours; all problems take half as long again
+DEFAULT_PROBLEMS = (  # without options: the paper's five models and one of each other kind
     *("gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"),
-    *("lotka_volterra", "slcp", "two_moons", "gaussian_corner", "gaussian_10", "useless", "bernoulli_glm", "counts"),
+    *("lotka_volterra", "slcp", "two_moons", "gaussian_corner", "bernoulli_glm"),
+)
+CURVES = (  # without options, the methods at every budget: the baseline, what users are told to take, and quick ones
+    *("npe", "npe-aware", "abc-aware", "smcabc-aware", "rounds-nle-aware", "sbi-npe", "pyabc-smc"),
 )
 QUICK_PROBLEMS = ("waiting", "gaussian_2", "two_moons")
 QUICK_METHODS = ("npe", "npe-aware", "abc", "abc-aware", "smcabc-aware")
@@ -42,11 +45,18 @@ class Task:
         return [(self.problem, place, self.method, self.budget, self.seed) for place in self.places]
 
 
-def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequence[float], seeds: int) -> list[Task]:
+def list_tasks(
+    problems: Sequence[str],
+    methods: Sequence[Method],
+    budgets: Sequence[float],
+    seeds: int,
+    *,
+    curves: Collection[str] | None = None,
+) -> list[Task]:
     """Return all tasks: seed by seed, the middle budget first, and each method on another problem.
 
     A method for one observation goes through the places from seed to seed and budget to budget, see `choose_place`. A
-    costly method is run at the middle budget only.
+    costly method is run at the middle budget only, and so is one that `curves`, where given, does not name.
     """
     if seeds < 1 or not budgets or not all(0 < b < float("inf") for b in budgets):
         raise ConfigError(
@@ -60,7 +70,8 @@ def list_tasks(problems: Sequence[str], methods: Sequence[Method], budgets: Sequ
         for budget in [middle, *(b for b in ordered if b != middle)]:
             for shift in range(len(problems)):
                 for i, method in enumerate(methods):
-                    if method.costly and budget != middle:
+                    at_all = not method.costly and (curves is None or method.name in curves)
+                    if not at_all and budget != middle:
                         continue
                     problem = problems[(i + shift) % len(problems)]
                     places = tuple(PLACES) if method.amortised else (choose_place(problem, budget, seed),)

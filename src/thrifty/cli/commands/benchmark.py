@@ -47,6 +47,7 @@ def benchmark(
     from thrifty.benchmark.catalogue import check_problem_name
     from thrifty.benchmark.tasks import (
         BUDGETS,
+        CURVES,
         DEFAULT_PROBLEMS,
         QUICK_BUDGETS,
         QUICK_METHODS,
@@ -66,7 +67,8 @@ def benchmark(
     chosen = [find_method(name) for name in _split(methods)]
     chosen = chosen or _list_installed(screen, QUICK_METHODS if quick else METHODS)
     amounts = [_read_budget(text) for text in _split(budgets)] or list(QUICK_BUDGETS if quick else BUDGETS)
-    tasks = list_tasks(names, chosen, amounts, seeds or (1 if quick else SEEDS))
+    curves = None if methods.strip() or quick else CURVES  # what is asked for by name is run at every budget
+    tasks = list_tasks(names, chosen, amounts, seeds or (1 if quick else SEEDS), curves=curves)
     path = out / "records.jsonl"
     screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
 
