@@ -1,9 +1,10 @@
 """Cost-aware against plain sampling at the same CPU seconds, on the simulators of the notebooks in `examples/`.
 
     python benchmarks/equal_budgets.py genomes [--seeds 5]      what has no record yet
-    python benchmarks/equal_budgets.py                          the same for every notebook of SETTINGS
+    python benchmarks/equal_budgets.py                          the same for every notebook of SETTINGS, with its seeds
 
-The simulator is that of the notebook: its cell with the tag `simulator`. Each seed is one line of
+The simulator is that of the notebook: its cell with the tag `simulator`; one that compiles a program in the shell is run
+on the files that the notebook writes, and `thrifty.toml` says what the program takes. Each seed is one line of
 `benchmarks/records/equal_budgets.jsonl`. An arm is a campaign with the same pilot and budget, plain (penalty 0) or
 cost-aware (the default), and the line keeps for each
 
@@ -18,9 +19,12 @@ the extras neural and examples, and sbi.
 from __future__ import annotations
 
 import argparse
+import atexit
 import datetime
 import json
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -46,25 +50,51 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 @dataclass(frozen=True)
 class Setting:
-    """Pilot runs, the budget of an arm, and the number of held-out prior runs."""
+    """Pilot runs, the budget of an arm, the number of held-out prior runs, and seeds."""
 
     pilots: int
     budget: str
     held_out: int
+    seeds: int
 
 
-SETTINGS = {"genomes": Setting(40, "20 cpu-s", 450)}
+SETTINGS = {
+    "genomes": Setting(40, "20 cpu-s", 450, 5),
+    "gene-expression": Setting(40, "16 cpu-s", 240, 3),
+    "planets": Setting(40, "16 cpu-s", 240, 3),
+    "fire-in-c": Setting(40, "8 cpu-s", 300, 3),
+    "habits": Setting(40, "10 cpu-s", 150, 3),
+    "predators": Setting(40, "10 cpu-s", 300, 3),
+}
 
 
+@cache
 def read_simulator(name: str) -> tuple[dict[str, Any], str]:
     """Run the cell of a notebook that defines its simulator; return its names and its hash."""
-    from notebook_pages import EXAMPLES, hash_text, list_code, read_notebook
+    from notebook_pages import EXAMPLES, SHELL, find_simulator, hash_simulator, list_code, read_notebook
 
     cells = list_code(read_notebook(EXAMPLES / f"{name}.ipynb"))
-    (source,) = (cell.source for cell in cells if "simulator" in cell.metadata.get("tags", ()))
+    files, source = find_simulator(cells)
+    if source.startswith(SHELL):
+        return build_program(files, source), hash_simulator(cells)
     found: dict[str, Any] = {"__name__": "__main__"}  # as in the notebook
     exec(compile(source, f"{name}.ipynb", "exec"), found)
-    return found, hash_text(source)
+    return found, hash_simulator(cells)
+
+
+def build_program(files: list[str], script: str) -> dict[str, Any]:
+    """Write the files of a notebook, run its cell of the shell, and load what `thrifty.toml` describes."""
+    from thrifty.cli.config import read_config
+    from thrifty.cli.simulator_loading import load_simulator
+
+    folder = Path(tempfile.mkdtemp(prefix="thrifty-program-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for cell in files:
+        head, _, text = cell.partition("\n")
+        (folder / head.split()[1]).write_text(text, encoding="utf-8")
+    subprocess.run(["bash", "-e", "-c", script.partition("\n")[2]], cwd=folder, check=True, capture_output=True)
+    settings = read_config(folder / "thrifty.toml")
+    return {"simulate": load_simulator(settings), "prior": settings.prior}
 
 
 def compare(name: str, seed: int) -> dict[str, Any]:
@@ -180,13 +210,13 @@ def shorten_all(value: Any) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(SETTINGS))
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, help="by default those of each notebook's setting")
     args = parser.parse_args()
     warnings.simplefilter("ignore", th.ThriftyWarning)
     with hold_alone(Path(tempfile.gettempdir()) / "thrifty-equal-budgets.lock"):
         for name in args.names:
             done = {line["seed"] for line in read_lines() if line["example"] == name}
-            for seed in sorted(set(range(1, args.seeds + 1)) - done):
+            for seed in sorted(set(range(1, (args.seeds or SETTINGS[name].seeds) + 1)) - done):
                 line = compare(name, seed)
                 append_line(line)
                 print(f"{name} seed {seed}: {line['cpu_seconds']:.0f} CPU s", flush=True)

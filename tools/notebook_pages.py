@@ -38,6 +38,7 @@ from page_outputs import ROOT, gap, is_stale
 
 EXAMPLES = ROOT / "examples"
 PATIENCE_SECONDS = 1200  # for one cell
+SHELL, FILE = "%%bash", "%%writefile"  # first words of cells that are not Python
 TAG = re.compile(r"<[^>]+>")
 
 
@@ -80,6 +81,19 @@ def is_timed(book: Any) -> bool:
 def hash_text(text: str) -> str:
     """Hash a text, to see later whether it has changed."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def find_simulator(cells: list[Any]) -> tuple[list[str], str]:
+    """Return the files that a program of the shell is made from (none for a function), and the tagged cell."""
+    (source,) = (cell.source for cell in cells if "simulator" in cell.metadata.get("tags", ()))
+    files = [cell.source for cell in cells if cell.source.startswith(FILE)] if source.startswith(SHELL) else []
+    return files, source
+
+
+def hash_simulator(cells: list[Any]) -> str:
+    """Hash the code of a notebook's simulator."""
+    files, source = find_simulator(cells)
+    return hash_text("\n".join([*files, source]))
 
 
 def hash_code(book: Any) -> str:

@@ -287,3 +287,12 @@ def test_a_model_is_not_its_method(tmp_path):
         with pytest.raises(SimulatorError, match=r"model\.run") as caught:
             call()
         assert caught.value.code == "bad-simulator"
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5, 1e2, True, "ten", float("nan")])
+def test_an_odd_number_of_prior_draws_is_refused_before_anything_runs(n):
+    def never(theta, rng):
+        raise AssertionError("the simulator was called")
+
+    with pytest.raises(ConfigError, match="whole number of runs"):
+        th.simulate(never, th.Uniform([0.0], [1.0]), n, engine=th.Inline(), progress="quiet")

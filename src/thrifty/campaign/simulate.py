@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from thrifty.campaign.settings import check_settings
+from thrifty.campaign.settings import check_count, check_settings
 from thrifty.campaign.weighting import MAX_FAILED_MASS, limit_log_factor
 from thrifty.durations import Duration
 from thrifty.errors import CampaignError, ConfigError, DataError, warn
@@ -144,6 +144,7 @@ def _read_draws(draws: Any, n: int | None, seed: int) -> Draws:
                 code="bad-setting",
                 fix="th.simulate(simulator, prior, 1000)",
             )
+        check_count(n, "th.simulate")
         prior = as_prior(draws)
         theta = prior.sample(n, np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(_PRIOR_STREAM,))))
         return Draws(theta=theta, names=prior.names, proposal=Pool(((n, prior),), prior))
