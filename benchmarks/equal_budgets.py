@@ -3,8 +3,8 @@
     python benchmarks/equal_budgets.py genomes [--seeds 5]      what has no record yet
     python benchmarks/equal_budgets.py                          the same for every notebook of SETTINGS, with its seeds
 
-The simulator is that of the notebook: its cell with the tag `simulator`; one that compiles a program in the shell is run
-on the files that the notebook writes, and `thrifty.toml` says what the program takes. Each seed is one line of
+The simulator is that of the notebook: its cell with the tag `simulator`; one that compiles a program in the shell is
+run on the files that the notebook writes, and `thrifty.toml` says what the program takes. Each seed is one line of
 `benchmarks/records/equal_budgets.jsonl`. An arm is a campaign with the same pilot and budget, plain (penalty 0) or
 cost-aware (the default), and the line keeps for each
 

@@ -152,9 +152,9 @@ def _hours_table(records: Sequence[Record], methods: Sequence[str]) -> str:
     judged = sum(r.judge_seconds is not None for r in records)
     text = (
         f"What `thrifty benchmark` takes without options ({len(DEFAULT_PROBLEMS)} problems, {SEEDS} seeds, budgets"
-        f" {_listed(BUDGETS)}) on this machine ({machine}): the mean of a method's records at a budget, times the number"
-        " of its tasks. Where a budget has no records, the simulator of the nearest one grows with the budget, and the fit"
-        " with its square root. The classifier stands for all measures of accuracy."
+        f" {_listed(BUDGETS)}) on this machine ({machine}): the mean of a method's records at a budget, times the"
+        " number of its tasks. Where a budget has no records, the simulator of the nearest one grows with the budget,"
+        " and the fit with its square root. The classifier stands for all measures of accuracy."
         f" {both[0].total:.1f} CPU hours in all, {both[1].total:.1f} with `--problems all`; two cores need half of that"
         " time. "
     )

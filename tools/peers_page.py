@@ -151,7 +151,8 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
         " default's C2ST less that of the peer, over the same places, ± its standard error over seeds; above 0 the peer"
         " is more accurate. A winner is named where it exceeds two standard errors. Cost ratio: what the default pays"
         " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
-        " cheaper; `<`: its smallest budget was enough; `not`: no budget was; `± ?`: without one of the seeds, none was. "
+        " cheaper; `<`: its smallest budget was enough; `not`: no budget was; `± ?`: without one of the seeds, none"
+        " was. "
     )
     ahead = ", ".join(dict.fromkeys(problem for problem, _ in winners))
     text += f"A peer is ahead on {ahead}." if winners else "No peer is ahead by that much on these records."

@@ -174,8 +174,8 @@ def _price(base: Sequence[Record], mine: Sequence[Record], name: str) -> tuple[f
     if found is None:
         return None
     if found[1] == ">":
-        dearest = [r.cost for r in base if r.budget == max(b.budget for b in base)]
-        return float(np.mean([r.cost for r in mine]) / np.mean(dearest)), "<"
+        costliest = [r.cost for r in base if r.budget == max(b.budget for b in base)]
+        return float(np.mean([r.cost for r in mine]) / np.mean(costliest)), "<"
     return 1 / found[0], ">" if found[1] else ""
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import thrifty as th
+from thrifty.inference.neural.networks import drop_subnormals
 from thrifty.inference.neural.training import Table, scale_to_mean_one, train
 from thrifty.inference.neural.training_settings import mark_held_out
 
@@ -87,6 +88,32 @@ def test_same_seed_same_network_and_nothing_global_changes(rng):
     np.testing.assert_array_equal(numbers(a), numbers(b))
     np.testing.assert_array_equal(*draws)
     assert not np.array_equal(numbers(a), numbers(c))
+
+
+def _flushes() -> bool:
+    return float(torch.tensor(1e-38) * 0.1) == 0.0
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_subnormal_numbers_are_dropped_in_training_and_nowhere_else(rng, before):
+    """Steps and gradients see none; what the user has set for the thread is left as it was, also after an error."""
+    seen = []
+
+    def loss(net, rows, g):
+        seen.append(_flushes())
+        return (net(rows[0])[:, 0] - 1) ** 2
+
+    theta = torch.tensor(rng.standard_normal((60, 1)), dtype=torch.float32)
+    table = Table((theta,), np.ones(60), mark_held_out(np.arange(60), 0.2))
+    torch.set_flush_denormal(before)
+    try:
+        train(torch.nn.Linear(1, 1), loss, table=table, settings=th.Training(max_epochs=2), seed=0)
+        assert seen and all(seen) and _flushes() is before
+        with pytest.raises(ValueError, match="stop"), drop_subnormals():
+            raise ValueError("stop")
+        assert _flushes() is before
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def test_best_weights_are_restored(rng):

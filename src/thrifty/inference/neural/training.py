@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from thrifty.errors import ConfigError, InferenceError, WeightError
 from thrifty.inference import archive
-from thrifty.inference.neural.networks import choose_device, make_generator, use_one_thread
+from thrifty.inference.neural.networks import choose_device, drop_subnormals, make_generator, use_one_thread
 from thrifty.inference.neural.training_settings import Training, TrainingCurve, show_progress
 from thrifty.types import Array
 
@@ -151,7 +151,7 @@ def train(net: nn.Module, loss: Loss, *, table: Table, settings: Training, seed:
         folds = () if table.apart is None else (table.apart,)
         mark = _identify_training(net, (*table.tensors, table.weights, table.held, *folds), settings, seed)
         _load_checkpoint(path, mark, state)
-    with use_one_thread(), show_progress(settings) as advance:
+    with use_one_thread(), drop_subnormals(), show_progress(settings) as advance:
         while not (stopped := _reason_to_stop(state, settings)):
             begun = time.monotonic()
             state.train.append(_train_epoch(state, loss, table, settings))
