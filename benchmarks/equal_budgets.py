@@ -12,8 +12,10 @@ cost-aware (the default), and the line keeps for each
     log_density      mean log density of NPE (the same settings) at the parameters of prior runs that no arm saw, over
                      all of them and for the cheap, middle and expensive third of them by measured cost
 
-and the same log densities of sbi's NPE on the plain runs. `tools/benchmarks_page.py` writes them into the docs. Needs
-the extras neural and examples, and sbi.
+and the same log densities of sbi's NPE on the plain runs. Runs are made in a worker process, as by default: in the
+process that trains networks, Python's garbage collector looks through all that they left, so that the second arm of
+a simulator of many small objects (`habits`) seemed to cost 8 ± 2 % more. `tools/benchmarks_page.py` writes the
+records into the docs. Needs the extras neural and examples, and sbi.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ SETTINGS = {
     "gene-expression": Setting(40, "16 cpu-s", 240, 3),
     "planets": Setting(40, "16 cpu-s", 240, 3),
     "fire-in-c": Setting(40, "8 cpu-s", 300, 3),
-    "habits": Setting(40, "10 cpu-s", 150, 3),
+    "habits": Setting(40, "10 cpu-s", 150, 5),
     "predators": Setting(40, "10 cpu-s", 300, 3),
 }
 
@@ -125,10 +127,10 @@ def run_arm(
     """Run one campaign under a budget; what its quote said, what it did, and its runs."""
     with tempfile.TemporaryDirectory(prefix="thrifty-equal-") as folder:
         campaign = th.Campaign(Path(folder) / "runs", simulate, prior, seed=seed)
-        campaign.pilot(setting.pilots, engine=th.Inline(), progress="quiet")
+        campaign.pilot(setting.pilots, engine=th.Processes(1), progress="quiet")
         quote = campaign.quote(budget=setting.budget, penalty=penalty)
         campaign.plan(budget=setting.budget, penalty=penalty)
-        campaign.run(engine=th.Inline(), progress="quiet")
+        campaign.run(engine=th.Processes(1), progress="quiet")
         sims = campaign.simulations()
     row, new = quote.chosen, sims[sims.index >= setting.pilots]
     own_weights = th.CostAware(prior, quote.cost, row.penalty).log_weight(new.theta)
@@ -156,7 +158,7 @@ def run_held_out(name: str) -> th.Simulations:
     model, _ = read_simulator(name)
     theta = model["prior"].sample(SETTINGS[name].held_out, np.random.default_rng(HELD_OUT_SEED))
     draws = th.Draws(theta=theta, names=model["prior"].names)
-    return th.simulate(model["simulate"], draws, seed=HELD_OUT_SEED, engine=th.Inline(), progress="quiet")
+    return th.simulate(model["simulate"], draws, seed=HELD_OUT_SEED, engine=th.Processes(1), progress="quiet")
 
 
 def average_by_third(values: np.ndarray, cost: np.ndarray) -> dict[str, float]:
