@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from thrifty.benchmark import PROBLEMS, read_records
+from thrifty.cli.commands.benchmark import Progress
 from thrifty.cli.main import invoke
 
 
@@ -17,10 +20,23 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
     options = ["--problems", "waiting", "--methods", "abc,abc-aware", "--budgets", "60", "--seeds", "1"]
     assert run(*options, "--out", str(tmp_path)) == 0
     found = read_records(tmp_path / "records.jsonl")
-    assert len(found) == 6 and "6 records" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert len(found) == 6 and "6 records" in shown.out
+    assert shown.err.count("1 of 6 waiting cheap") == shown.err.count("6 of 6 waiting expensive") == 1
     before = (tmp_path / "records.jsonl").read_bytes()
     assert run(*options, "--out", str(tmp_path)) == 0
     assert (tmp_path / "records.jsonl").read_bytes() == before, "nothing is run again"
+    assert "6 of 6 records are there" in capsys.readouterr().err
+
+
+def test_progress_names_the_time_left(monkeypatch):
+    """Two records in 80 s; the other eight take 40 s each. Not said in the first minute, nor at the end."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    progress, said = Progress(total=13, first=3), []
+    for now[0] in (30.0, 80.0, *(80.0 + 40 * k for k in range(1, 9))):
+        said.append(progress.advance())
+    assert said[:2] == ["4 of 13", "5 of 13, about 5.33 min left"] and said[-1] == "13 of 13"
 
 
 @pytest.mark.parametrize(
@@ -62,8 +78,6 @@ def test_nonsense_is_refused(options, tmp_path, capsys):
 @pytest.mark.slow
 def test_the_quick_set_runs(tmp_path):
     """The set behind `thrifty benchmark --quick`: within five minutes of CPU time."""
-    import time
-
     begin = time.process_time()
     assert run("--quick", "--out", str(tmp_path)) == 0
     assert time.process_time() - begin < 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +11,14 @@ import typer
 from thrifty.cli.commands import Quiet
 from thrifty.cli.output import Screen
 from thrifty.display import count_things
+from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
 
 if TYPE_CHECKING:
     from thrifty.benchmark import Method, Record
 
 DEFAULT_OUT = Path("runs/benchmark")
+LEAST_SECONDS = 60.0  # before which the time left is not known
 
 
 def benchmark(
@@ -43,7 +46,7 @@ def benchmark(
 
     Each result is one line of records.jsonl in the folder; the same command continues an interrupted benchmark.
     """
-    from thrifty.benchmark import METHODS, PROBLEMS, find_method, list_tasks, run_benchmark
+    from thrifty.benchmark import METHODS, PROBLEMS, find_method, list_tasks, read_records, run_benchmark
     from thrifty.benchmark.catalogue import check_problem_name
     from thrifty.benchmark.tasks import (
         BUDGETS,
@@ -72,11 +75,40 @@ def benchmark(
     path = out / "records.jsonl"
     screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
 
-    records = run_benchmark(tasks, path, workers=workers, on_record=lambda record: screen.say(_format(record)))
+    before = read_records(path)
+    known, wanted = {record.key for record in before}, [key for task in tasks for key in task.keys]
+    progress = Progress(len(wanted), sum(key in known for key in wanted))
+    if progress.first:
+        screen.step("continued", f"{progress.first:,} of {progress.total:,} records are there")
+    records = run_benchmark(
+        tasks, path, workers=workers, on_record=lambda record: screen.say(f"{progress.advance()} {_format(record)}")
+    )
     silent = sum(record.has_no_answer for record in records)
     failed = sum(bool(record.error) for record in records) - silent
     screen.data(f"{len(records)} records, {silent} without an answer at their budget, {failed} failed; {path}")
     return 0
+
+
+class Progress:
+    """Count the records as they come, and say how long the others take at the mean rate so far.
+
+    Example:
+        >>> progress = Progress(total=3_000, first=1_200)
+        >>> progress.advance()
+        '1,201 of 3,000'
+    """
+
+    def __init__(self, total: int, first: int) -> None:
+        self.total, self.first, self.done = total, first, first
+        self.began = time.monotonic()
+
+    def advance(self) -> str:
+        """Count one more; the time left is named after a minute."""
+        self.done += 1
+        seconds = time.monotonic() - self.began
+        left = seconds * (self.total - self.done) / (self.done - self.first)
+        known = f", about {format_amount(left, 's')} left" if seconds > LEAST_SECONDS and left > 0 else ""
+        return f"{self.done:,} of {self.total:,}{known}"
 
 
 def _split(text: str) -> list[str]:
