@@ -24,15 +24,17 @@ QUOTED = (  # what the page calls it, key of the record
 FULL = ("genomes",)  # examples with a section of their own
 FAR = 0.1  # relative error of a mean quote, beyond which a reason is due
 
-# (example, what was quoted) -> why the mean quote is further off: a sentence. Both were looked into: without the seconds
-# of the collector (`gc.callbacks`), pilots and later runs of habits cost the same to a tenth, seeds 1 and 2.
+# (example, what was quoted) -> why the mean quote is further off: a sentence. Both were looked into: without the
+# seconds of the collector (`gc.callbacks`) pilots and later runs of habits cost the same to a tenth.
 _COLLECTOR = (
-    "habits: the difference is Python's garbage collector. One full pass takes as long as some ten runs, and comes about"
-    " once in a hundred of them: whether it falls into the pilot decides the quote. Runs cost the same without it."
+    "habits: the difference is Python's garbage collector. One full pass takes as long as some ten runs, and comes"
+    " about once in a hundred of them: whether it falls into the pilot decides the quote. Without it, all runs cost the"
+    " same."
 )
 _OUTCOME = (
-    "predators: run time depends on how a run ends, not on its parameters alone, and few very long runs take much of the"
-    " cost. A pilot that holds none of them quotes too little. The notebook shows what helps here: a lazy time limit."
+    "predators: run time depends on how a run ends, not on its parameters alone, and few very long runs take much of"
+    " the cost. A pilot that holds none of them quotes too little. The notebook shows what helps here: a lazy time"
+    " limit."
 )
 REASONS: dict[tuple[str, str], str] = {
     ("habits", "cost of a run"): _COLLECTOR,
