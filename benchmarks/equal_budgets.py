@@ -14,7 +14,7 @@ cost-aware (the default), and the line keeps for each
 
 and the same log densities of sbi's NPE on the plain runs. Runs are made in a worker process, as by default: in the
 process that trains networks, Python's garbage collector looks through all that they left, so that the second arm of
-a simulator of many small objects (`habits`) seemed to cost 8 ± 2 % more. `tools/benchmarks_page.py` writes the
+a simulator of many small objects (`habits`) seemed to cost 8 ± 2% more. `tools/benchmarks_page.py` writes the
 records into the docs. Needs the extras neural and examples, and sbi.
 """
 

@@ -1,9 +1,10 @@
-"""Write two sections of `docs/benchmarks.md`, and their figures, from records; every number there is theirs.
+"""Write three sections of `docs/benchmarks.md`, and their figures, from records; every number there is theirs.
 
     python tools/benchmarks_page.py
 
 The section on problems comes from `benchmarks/records/benchmark/records.jsonl` (made by `thrifty benchmark`), that on
-real simulators from `benchmarks/records/equal_budgets.jsonl` (made by `benchmarks/equal_budgets.py`).
+real simulators from `benchmarks/records/equal_budgets.jsonl` (made by `benchmarks/equal_budgets.py`), and the summary
+from both.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from benchmark_figures import draw_problem
 from benchmark_hours import Hours, estimate_hours
-from peers_page import write_costs, write_losses
-from real_simulators_page import Lines, write_examples, write_table
+from peers_page import write_costs, write_losses, write_verdict
+from real_simulators_page import Lines, write_examples, write_savings, write_table
 
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
 from thrifty.benchmark.benchmark_summary import curve
@@ -239,7 +240,10 @@ def fill_region(page: str, name: str, text: str) -> str:
 
 
 def fill_page(page: str, records: Sequence[Record], lines: Lines) -> str:
-    """Write both sections into the page."""
+    """Write all three sections into the page."""
+    problems = [name for name in PROBLEMS if pick(records, problem=name)]
+    summary = "\n".join([write_verdict(records, problems), *write_savings(lines)])
+    page = fill_region(page, "summary", summary)
     page = fill_region(page, "real simulators", write_examples(lines))
     return fill_region(page, "problems", write_problems(records))
 

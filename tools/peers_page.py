@@ -6,7 +6,7 @@ records name a winner without a reason, or a reason has outlived its winner.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from real_simulators_page import write_table
@@ -134,14 +134,50 @@ def find_wrong_reasons(records: Sequence[Record], problems: Sequence[str]) -> li
     return missing + [f"{peer} is not ahead on {problem}" for problem, peer in sorted(REASONS.keys() - winners)]
 
 
+def write_verdict(records: Sequence[Record], problems: Sequence[str]) -> str:
+    """Say in one sentence on how many problems thrifty's default is ahead of its best peer, and on how many behind."""
+    found: dict[str, list[str]] = {"thrifty": [], "not told apart": [], "peer": []}
+    prices: list[Ratio | None] = []
+    for name in problems:
+        gaps = compare_peers(records, name)
+        if gaps:
+            found[judge(find_best(gaps)[1])].append(name)
+            prices.append(price_accuracy(records, name, find_default(name)))
+    count = sum(map(len, found.values()))
+    if not count:
+        return "There are no records of thrifty's default beside a peer yet."
+    ahead, level, behind = (" ".join([str(len(n)), *(["(" + ", ".join(n) + ")"] if n else [])]) for n in found.values())
+    text = (
+        f"- Problems with known posteriors: {count}. At the middle budget, thrifty's default is more accurate than the"
+        f" best of {len(PEERS)} methods of sbi and pyABC on {ahead}, cannot be told from it on {level}, and is less"
+        f" accurate on {behind}. [The table and the reasons](#where-a-peer-is-ahead)."
+    )
+    if any(prices):
+        text += (
+            f"\n- For the same accuracy the default pays {format_median(prices)} of what plain NPE pays (median over"
+            " these problems). [Method by method](#cost-for-the-same-accuracy-as-plain-npe)."
+        )
+    return text
+
+
+def find_best(gaps: Mapping[str, Gap]) -> tuple[str, Gap]:
+    """Find the peer with the lowest C2ST, and its gap."""
+    best = max(gaps, key=lambda peer: gaps[peer].value)
+    return best, gaps[best]
+
+
+def judge(gap: Gap) -> str:
+    """Name who is ahead by more than two standard errors."""
+    return "not told apart" if not gap.is_clear else "peer" if gap.value > 0 else "thrifty"
+
+
 def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
     """Hold thrifty's default for each kind of problem against its best peer, and say why where a peer is ahead."""
     rows = []
     for name in problems:
         gaps = compare_peers(records, name)
         if gaps:
-            best = max(gaps, key=lambda peer: gaps[peer].value)
-            rows.append(_compare_with_best(records, name, best, gaps[best]))
+            rows.append(_compare_with_best(records, name, *find_best(gaps)))
     if not rows:
         return "No problem has records of thrifty's default and of a peer at the same budget and place yet."
     winners = list(find_winners(records, problems))
@@ -166,5 +202,4 @@ def _compare_with_best(records: Sequence[Record], problem: str, peer: str, gap: 
     default, budget = find_default(problem), find_middle_budget(records, problem)
     shown = f"{gap.value:+.3f}" + (f" ± {gap.error:.3f}" if np.isfinite(gap.error) else "")
     ratio = compare_cost(records, problem, default, baseline=peer, budget=budget)
-    winner = "not told apart" if not gap.is_clear else "peer" if gap.value > 0 else "thrifty"
-    return [problem, default, peer, shown, format_ratio(ratio), str(gap.seeds), winner]
+    return [problem, default, peer, shown, format_ratio(ratio), str(gap.seeds), judge(gap)]

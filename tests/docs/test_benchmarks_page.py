@@ -91,6 +91,20 @@ def test_the_default_is_compared_with_the_best_peer_in_accuracy_and_cost(tool):
     assert row.endswith("| not | 5 | peer |")
 
 
+def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind(tool):
+    """One problem of each kind; half the classifier's excess is a quarter of the cost: below the smallest budget."""
+    peers, methods = import_module("peers_page"), ("npe", "npe-aware", "sbi-npe")
+    ahead, level, behind = (
+        make_records([name], methods, best=best)
+        for name, best in (("gaussian_2", "npe-aware"), ("counts", ""), ("waiting", "sbi-npe"))
+    )
+    text = peers.write_verdict(ahead + level + behind, PROBLEMS)
+    assert "known posteriors: 3." in text
+    assert "on 1 (gaussian_2), cannot be told from it on 1 (counts), and is less accurate on 1 (waiting)." in text
+    assert "pays < 0.33 of" in peers.write_verdict(ahead, PROBLEMS)
+    assert peers.write_verdict(ahead[:3], PROBLEMS).startswith("There are no records"), "plain NPE alone"
+
+
 def test_costs_relative_to_plain_npe_are_there_for_every_group(tool):
     peers = import_module("peers_page")
     text = peers.write_costs(make_records(["gaussian_2", "counts"]), PROBLEMS)
@@ -212,6 +226,11 @@ def test_quotes_that_are_far_off_are_explained(tool, monkeypatch):
     monkeypatch.setattr(module, "REASONS", {("habits", "cost of a run"): "Few long runs."})
     assert module.find_wrong_reasons(near + far) == [] and "- Few long runs." in module.write_examples(near + far)
     assert module.find_wrong_reasons(near) == ["habits, cost of a run: the quote is right"]
+    monkeypatch.setattr(module, "REASONS", {})
+    wide = [make_line("fire-in-c", seed, q, 1.0) for seed, q in ((1, 0.9), (2, 1.5))]
+    assert module.find_wrong_reasons(wide) == [], "1.2 ± 0.3"
+    assert "- fire-in-c: less than two standard errors off." in module.write_examples(wide)
+    assert module.find_wrong_reasons(wide[1:]) == ["fire-in-c, cost of a run: say why the quote is off"], "one seed"
 
 
 def test_every_quote_of_the_page_that_is_far_off_has_its_reason(tool):
@@ -226,7 +245,9 @@ def test_savings_and_their_errors_are_those_of_the_records(tool):
         return {"done": {"seconds": seconds, "runs": 10, "cost_per_run": 1.0, "effective_with_pilot": effective}}
 
     lines = [{"plain": arm(10.0, 10.0), "aware": arm(10.0, e)} for e in (20.0, 40.0)]
-    assert module.list_spending(lines)[-1] == ["saved for an effective run", "", "62 ± 12 %"]
+    assert module.list_spending(lines)[-1] == ["saved for an effective run", "", "62 ± 12%"]
+    (text,) = module.write_savings([line | {"example": "planets"} for line in lines])
+    assert "[planets](../examples/planets.ipynb) 62 ± 12%." in text and module.write_savings([]) == []
     assert module.format_mean(np.array([1.0, 3.0]), 1) == "2.0 ± 1.0" and module.format_mean(np.ones(1), 1) == "1.0"
 
 
