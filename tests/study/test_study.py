@@ -283,6 +283,21 @@ def test_rounds_take_a_named_observation_and_keep_round_0_of_a_wrong_one(tmp_pat
     assert named.x_o.tolist() == [1.0, 2.0]
 
 
+def test_runs_kept_aside_judge_a_study_and_its_report(study: th.Study):
+    """150 more prior runs judge it, not the runs behind it; the same with another output find it wrong (mutant)."""
+    held_out = th.simulate(simulate, PRIOR, 150, seed=5, engine=th.Inline(), progress="quiet")
+    later = replace(study, seed=study.seed + 2)
+    later.save(name="judged")
+    found = later.diagnose(held_out=held_out, time_limit=None)
+    assert found is later.diagnosis and "150 effective held-out runs" in str(found)
+    assert "150 effective" not in str(study.diagnosis)
+    kept = {result.name: result.diagnosis for result in read_results(study.campaign.folder)}["judged"]
+    assert kept == json.loads(json.dumps(found.to_dict())), "the report has them"
+
+    wrong = replace(held_out, x=held_out.x + 3 * SD)
+    assert replace(study).diagnose(held_out=wrong).verdict == "do not trust"
+
+
 def test_checks_made_after_inference_are_in_the_report(study: th.Study, tmp_path: Path):
     later = replace(study, seed=study.seed + 1)
     later.save(name="later")

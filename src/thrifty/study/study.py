@@ -111,8 +111,20 @@ class Study(Displayed):
         """
         return self.diagnose()
 
-    def diagnose(self, *, time_limit: Duration | None = "60 s") -> Diagnosis:
-        """Make all checks at x_o, within a time limit or without one (None), and keep them as `diagnosis`."""
+    def diagnose(
+        self,
+        *,
+        held_out: Simulations | None = None,
+        fresh: Simulations | None = None,
+        time_limit: Duration | None = "60 s",
+    ) -> Diagnosis:
+        """Make all checks at x_o and keep them as `diagnosis`; the folder of a saved study and its report have them too.
+
+        Args:
+            held_out: Runs that did not train the posterior, to calibrate on, see `th.diagnose`.
+            fresh: Runs at posterior draws, for the predictive check.
+            time_limit: Seconds, or a text such as "5 min"; None: no limit.
+        """
         from thrifty.diagnostics import diagnose
         from thrifty.report.results import add_diagnosis
 
@@ -124,7 +136,7 @@ class Study(Displayed):
             )
 
         with warn_once(self._warned):
-            found = diagnose(self, time_limit=time_limit, seed=self.seed)
+            found = diagnose(self, held_out=held_out, fresh=fresh, time_limit=time_limit, seed=self.seed)
         self.__dict__["diagnosis"] = found  # where the cached property looks
         for folder, result in self._saved:
             add_diagnosis(folder, result, found.to_dict())
