@@ -118,7 +118,7 @@ class Study(Displayed):
         fresh: Simulations | None = None,
         time_limit: Duration | None = "60 s",
     ) -> Diagnosis:
-        """Make all checks at x_o and keep them as `diagnosis`; the folder of a saved study and its report have them too.
+        """Make all checks at x_o and keep them as `diagnosis`, in the folder of a saved study and for its report too.
 
         Args:
             held_out: Runs that did not train the posterior, to calibrate on, see `th.diagnose`.
