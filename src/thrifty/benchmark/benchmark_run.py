@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def _judge(task: Task, place: str, fitted: Fitted) -> Record:
         task.problem, place, task.method, task.budget, task.seed,
         **accuracy.row(), log_density=density, cost=meter.cost, runs=meter.runs, fit_seconds=fitted.seconds,
         sample_seconds=sampled - begin, simulator_seconds=meter.seconds, judge_seconds=judge_seconds, error="",
-        **_describe_run(),
+        library=_name_library(fitted.method.needs), **_describe_run(),
     )  # fmt: skip
 
 
@@ -115,6 +116,12 @@ def _make_failure(task: Task, place: str, error: Exception) -> Record:
         task.problem, place, task.method, task.budget, task.seed, None, None, None, None, None,
         cost=0.0, runs=0, fit_seconds=0.0, sample_seconds=0.0, simulator_seconds=0.0, error=text, **_describe_run(),
     )  # fmt: skip
+
+
+@cache
+def _name_library(module: str) -> str:
+    """Return a package and its version; "" for none."""
+    return f"{module} {version(module)}" if module else ""
 
 
 @cache

@@ -39,6 +39,7 @@ class Record:
         version, commit, date, machine: Of the code and of the run.
         judge_seconds: CPU seconds of the classifier and the other measures of accuracy; None in records made before it
             was taken, and where the method failed.
+        library: Package behind the method with its version, such as "sbi 0.27.0"; "" for none, and in older records.
     """
 
     problem: str
@@ -62,6 +63,7 @@ class Record:
     date: str
     machine: str
     judge_seconds: float | None = None
+    library: str = ""
 
     @property
     def key(self) -> tuple[str, str, str, float, int]:
