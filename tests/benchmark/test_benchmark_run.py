@@ -128,3 +128,27 @@ def test_simulate_within_spends_what_it_may(seed):
     )
     assert np.array_equal(same.x, x), "the noise of a run is that of its index"
     assert len(meter.simulate_within(meter.prior.sample(3, np.random.default_rng(1)), 1e9)) == 3
+
+
+def test_what_failed_is_tried_again_and_what_has_no_answer_is_not(tmp_path):
+    """A full disk, a library that was missing: the cause may be gone. A budget that is too small stays so."""
+
+    def fit_silent(meter, x_o, budget, seed):
+        raise th.errors.InferenceError("needs more runs", code="too-few-runs")
+
+    path = tmp_path / "r.jsonl"
+    methods = {"nothing": Method("nothing", fit_nothing), "silent": Method("silent", fit_silent)}
+    asked = list_tasks(["waiting"], list(methods.values()), [50.0], 1)
+    assert all(record.error for record in run_benchmark(asked, path, find=methods.__getitem__))
+    methods = {name: Method(name, fit_exact) for name in methods}
+    COUNT.clear()
+    again = run_benchmark(asked, path, find=methods.__getitem__)
+    assert len(COUNT) == 1 and len(again) == 6
+    assert all(bool(record.error) == (record.method == "silent") for record in again), "its new records count"
+
+
+def test_records_name_the_library_behind_a_method(tmp_path):
+    methods = {"exact": Method("exact", fit_exact, needs="numpy"), "mine": Method("mine", fit_exact, needs="my_module")}
+    asked = list_tasks(["waiting"], list(methods.values()), [50.0], 1)
+    found = run_benchmark(asked, tmp_path / "r.jsonl", find=methods.__getitem__)
+    assert {record.library for record in found} == {f"numpy {np.__version__}", "my_module"}

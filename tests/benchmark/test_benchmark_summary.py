@@ -117,6 +117,38 @@ def test_a_gap_is_clear_beyond_two_errors(make):
     assert alike is not None and np.isnan(alike.error) and not alike.is_clear, "an unknown error is no evidence"
 
 
+@pytest.mark.parametrize("amortised", [True, False])
+def test_equal_methods_are_told_apart_as_often_as_the_level_says(make, amortised):
+    """5 seeds each, equal methods: 5 % of 600 pairs; two standard errors (the mutant) call twice as many apart."""
+    rng, clear, beyond = np.random.default_rng(8), 0, 0
+    for _ in range(600):
+        noise = 0.02 * rng.normal(size=(2, 5, 3))
+        rows = [
+            make(s, place=PLACES[i], method=method, budget=400.0, cost=400.0, c2st=0.6 + noise[k, s, i])
+            for k, method in enumerate(("a", "b"))
+            for s in range(5)
+            for i in (range(3) if amortised or k else [s % 3])
+        ]
+        gap = compare_accuracy(rows, "waiting", "a", "b", budget=400.0)
+        clear += gap.is_clear
+        beyond += abs(gap.value) > 2 * gap.error
+    assert clear / 600 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 600), clear
+    assert beyond > 1.4 * clear and beyond / 600 > 0.05, (clear, beyond)
+
+
+def test_a_bound_that_rests_on_one_seed_is_not_steady(make):
+    """Plain NPE is less accurate at every budget, but for seed 0, without which it is the same."""
+    base = [make(s, budget=b, cost=b, c2st=0.6) for s in range(4) for b in (100.0, 400.0)]
+    mine = [make(s, method="m", budget=400.0, cost=400.0, c2st=0.55 if s == 0 else 0.601) for s in range(4)]
+    found = price_accuracy(base + mine, "waiting", "m", budget=400.0)
+    assert found is not None and found.bound == "<" and not found.steady
+    clear = [make(s, method="m", budget=400.0, cost=400.0, c2st=0.55) for s in range(4)]
+    found = price_accuracy(base + clear, "waiting", "m", budget=400.0)
+    assert found is not None and found.bound == "<" and found.steady
+    one = price_accuracy([r for r in base + clear if r.seed == 0], "waiting", "m", budget=400.0)
+    assert one is not None and not one.steady, "one seed says nothing of others"
+
+
 def test_cost_against_a_peer_at_its_middle_budget(records, make):
     """The peer at 400 is as accurate as the method at 100; and whatever the places that each visits."""
     both = records("peer", 4.0) + records("fast", 1.0)

@@ -23,8 +23,10 @@ def test_all_tasks_are_there_once():
 def test_methods_that_draw_no_curve_have_the_middle_budget():
     tasks = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2, curves=("a", "c"))
     assert {t.budget for t in tasks if t.method == "a"} == {10.0, 100.0, 1000.0}
-    assert {t.budget for t in tasks if t.method in "bc"} == {100.0}, "c is costly"
-    assert set(tasks) < set(list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2))
+    assert {t.budget for t in tasks if t.method == "b"} == {100.0}
+    assert {t.budget for t in tasks if t.method == "c"} == {10.0, 100.0, 1000.0}, "costly, but asked for by name"
+    without = list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2, curves=("a",))
+    assert set(without) < set(list_tasks(PROBLEMS, METHODS, [10, 100, 1000], seeds=2))
     assert set(CURVES) < set(NAMES)
 
 

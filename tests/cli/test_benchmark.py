@@ -26,7 +26,12 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
     before = (tmp_path / "records.jsonl").read_bytes()
     assert run(*options, "--out", str(tmp_path)) == 0
     assert (tmp_path / "records.jsonl").read_bytes() == before, "nothing is run again"
-    assert "6 of 6 records are there" in capsys.readouterr().err
+    shown = capsys.readouterr().err
+    assert "6 of 6 records are there" in shown and "kept as they are" not in shown
+    path = tmp_path / "records.jsonl"
+    path.write_text(path.read_text().replace('"version": "', '"version": "0.0.9-', 1))
+    assert run(*options, "--out", str(tmp_path)) == 0
+    assert "kept as they are: 1 by 0.0.9-" in " ".join(capsys.readouterr().err.split())
 
 
 def test_progress_names_the_time_left(monkeypatch):

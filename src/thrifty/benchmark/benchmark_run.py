@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from thrifty.benchmark.accuracy import measure
 from thrifty.benchmark.catalogue import find_problem, read_reference
 from thrifty.benchmark.method import Meter, Method
-from thrifty.benchmark.records import Record, append_records, read_records
+from thrifty.benchmark.records import Record, append_records, list_done, read_records
 from thrifty.benchmark.roster import find_method
 from thrifty.benchmark.task_runner import hold_alone, name_commit, name_machine, run_tasks
 from thrifty.benchmark.tasks import Task
@@ -39,6 +39,8 @@ def run_benchmark(
 ) -> list[Record]:
     """Run the tasks that have no record yet and append theirs to a file; return the records of all tasks.
 
+    A fit that failed is tried again. A record stays as it is when the code behind it changes: take a new file then.
+
     Args:
         tasks: In the order in which they are begun.
         path: The file of records, one JSON line each.
@@ -48,7 +50,7 @@ def run_benchmark(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_alone(path.with_suffix(".lock")):
-        done = {record.key for record in read_records(path)}
+        done = list_done(read_records(path))
         missing = [task for task in tasks if not set(task.keys) <= done]
         for task, found in run_tasks(partial(run_task, find=find), missing, workers=workers):
             records = (
@@ -101,7 +103,7 @@ def _judge(task: Task, place: str, fitted: Fitted) -> Record:
         task.problem, place, task.method, task.budget, task.seed,
         **accuracy.row(), log_density=density, cost=meter.cost, runs=meter.runs, fit_seconds=fitted.seconds,
         sample_seconds=sampled - begin, simulator_seconds=meter.seconds, judge_seconds=judge_seconds, error="",
-        library=_name_library(fitted.method.needs), **_describe_run(),
+        library=_name_library(fitted.method.needs), **describe_run(),
     )  # fmt: skip
 
 
@@ -114,18 +116,22 @@ def _make_failure(task: Task, place: str, error: Exception) -> Record:
     text = f"{type(error).__name__}: {error}"[:MAX_ERROR_LENGTH]
     return Record(
         task.problem, place, task.method, task.budget, task.seed, None, None, None, None, None,
-        cost=0.0, runs=0, fit_seconds=0.0, sample_seconds=0.0, simulator_seconds=0.0, error=text, **_describe_run(),
+        cost=0.0, runs=0, fit_seconds=0.0, sample_seconds=0.0, simulator_seconds=0.0, error=text, **describe_run(),
     )  # fmt: skip
 
 
 @cache
 def _name_library(module: str) -> str:
-    """Return a package and its version; "" for none."""
-    return f"{module} {version(module)}" if module else ""
+    """Return a package and its version; "" for none, the module alone where no package has its name."""
+    try:
+        return f"{module} {version(module)}" if module else ""
+    except PackageNotFoundError:
+        return module
 
 
 @cache
-def _describe_run() -> dict[str, Any]:
+def describe_run() -> dict[str, Any]:
+    """Return version and commit of this code, date and machine, as records have them."""
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     root = Path(__file__).resolve().parents[3]
     commit = name_commit(root, "src/thrifty")

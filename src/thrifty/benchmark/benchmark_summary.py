@@ -3,7 +3,7 @@
 A method for one observation visits one place with each seed, and another one at another budget. So means are balanced:
 over seeds at each place first, then over places; and two methods are compared over the places that both have visited.
 Between budgets accuracy is interpolated in log cost. The error of a ratio comes from seeds: one is left out at a time
-(jackknife).
+(jackknife). Few seeds give an uncertain error: whether a difference is clear is judged by Student's t.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.stats import t as student_t
 
 from thrifty.benchmark.records import Record, pick
 from thrifty.types import Array
 
 BASELINE = "npe"
+LEVEL = 0.05  # at which two equal methods are told apart by mistake
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,14 @@ class Ratio:
         bound: "" where the ratio was interpolated, "<" where the smallest budget was enough already, ">" where the
             largest was not.
         seeds: How many there are.
+        steady: Whether the bound is the same without any one of the seeds; False for one seed.
     """
 
     value: float
     error: float
     bound: str
     seeds: int
+    steady: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,19 +66,21 @@ class Gap:
     Attributes:
         value: Of the first less the second.
         error: Standard error; NaN where it is not known.
+        freedom: Degrees of freedom of the error (Welch and Satterthwaite).
         seeds: How many the method with fewer of them has.
         places: How many both have visited.
     """
 
     value: float
     error: float
+    freedom: float
     seeds: int
     places: int
 
     @property
     def is_clear(self) -> bool:
-        """Whether it exceeds two standard errors."""
-        return bool(abs(self.value) > 2 * self.error)  # never where the error is not known
+        """Whether a t test at 5 % tells the methods apart; never where the error is not known."""
+        return bool(abs(self.value) > student_t.ppf(1 - LEVEL / 2, self.freedom) * self.error)
 
 
 def curve(records: Sequence[Record], name: str) -> list[Point]:
@@ -84,7 +90,7 @@ def curve(records: Sequence[Record], name: str) -> list[Point]:
         here = [r for r in records if r.budget == budget and getattr(r, name) is not None]
         if here:
             cost = float(np.mean([r.cost for r in here]))
-            points.append(Point(cost, *_balance(here, name), len({r.seed for r in here})))
+            points.append(Point(cost, *_balance(here, name)[:2], len({r.seed for r in here})))
     return points
 
 
@@ -103,9 +109,9 @@ def compare_accuracy(
     if not shared:
         return None
     both = [[r for r in rows if r.place in shared] for rows in (one, other)]
-    (value, error), (base, base_error) = (_balance(rows, name) for rows in both)
+    (value, *mine), (base, *theirs) = (_balance(rows, name) for rows in both)
     seeds = min(len({r.seed for r in rows}) for rows in both)
-    return Gap(value - base, float(np.hypot(error, base_error)), seeds, len(shared))
+    return Gap(value - base, *_add_errors(mine, theirs), seeds=seeds, places=len(shared))
 
 
 def compare_cost(
@@ -136,7 +142,8 @@ def compare_cost(
     if found is None:
         return None
     seeds = sorted({r.seed for r in goal} | {r.seed for r in mine})
-    return Ratio(found[0], _jackknife(mine, goal, name, seeds, _ratio), found[1], len(seeds))
+    error, steady = _jackknife(mine, goal, name, seeds, _ratio)
+    return Ratio(found[0], error, found[1], len(seeds), steady)
 
 
 def price_accuracy(
@@ -166,7 +173,8 @@ def price_accuracy(
     if found is None:
         return None
     seeds = sorted({r.seed for r in mine} | {r.seed for r in base})
-    return Ratio(found[0], _jackknife(base, mine, name, seeds, _price), found[1], len({r.seed for r in mine}))
+    error, steady = _jackknife(base, mine, name, seeds, _price)
+    return Ratio(found[0], error, found[1], len({r.seed for r in mine}), steady)
 
 
 def _price(base: Sequence[Record], mine: Sequence[Record], name: str) -> tuple[float, str] | None:
@@ -206,8 +214,8 @@ def _interpolate(log_cost: Array, gap: Array, after: int) -> float:
     return float(log_cost[after - 1] + share * (log_cost[after] - log_cost[after - 1]))
 
 
-def _balance(records: Sequence[Record], name: str) -> tuple[float, float]:
-    """Average over seeds at each place, then over places; with the standard error.
+def _balance(records: Sequence[Record], name: str) -> tuple[float, float, float]:
+    """Average over seeds at each place, then over places; with standard error and degrees of freedom.
 
     Where every seed has every place, the places of a seed are averaged first: they come from one fit. Else each record
     is a fit of its own, and what differs at one place is pooled over places.
@@ -219,11 +227,19 @@ def _balance(records: Sequence[Record], name: str) -> tuple[float, float]:
     filled = np.isfinite(table)
     means, counts, spare = np.nanmean(table, 0), filled.sum(0), int(filled.sum()) - len(places)
     if spare == 0:
-        return float(means.mean()), float("nan")
+        return float(means.mean()), float("nan"), 0.0
     if filled.all():
-        return float(means.mean()), float(table.mean(1).std(ddof=1) / np.sqrt(len(seeds)))
+        return float(means.mean()), float(table.mean(1).std(ddof=1) / np.sqrt(len(seeds))), len(seeds) - 1.0
     spread = np.sqrt(np.nansum(np.square(table - means)) / spare)
-    return float(means.mean()), float(spread * np.sqrt((1 / counts).sum()) / len(places))
+    return float(means.mean()), float(spread * np.sqrt((1 / counts).sum()) / len(places)), float(spare)
+
+
+def _add_errors(one: Sequence[float], other: Sequence[float]) -> tuple[float, float]:
+    """Return the error of a difference from (error, freedom) of both sides, and its degrees of freedom."""
+    squares = np.square([one[0], other[0]])
+    terms = np.square(squares) / np.maximum([one[1], other[1]], 1e-9)
+    total = float(squares.sum())
+    return float(np.sqrt(total)), total**2 / float(terms.sum()) if terms.sum() > 0 else float("inf")
 
 
 def _jackknife(
@@ -232,9 +248,12 @@ def _jackknife(
     name: str,
     seeds: Sequence[int],
     compare: Callable[[Sequence[Record], Sequence[Record], str], tuple[float, str] | None],
-) -> float:
+) -> tuple[float, bool]:
+    """Return the error over seeds, and whether leaving one out always gives the same bound."""
     if len(seeds) < 2:
-        return float("nan")
+        return float("nan"), False
+    whole = compare(mine, goal, name)
     without = [compare([r for r in mine if r.seed != s], [r for r in goal if r.seed != s], name) for s in seeds]
     values = np.array([float("nan") if found is None else found[0] for found in without])
-    return float(np.sqrt((len(values) - 1) / len(values) * np.square(values - values.mean()).sum()))
+    steady = all(found is not None and whole is not None and found[1] == whole[1] for found in without)
+    return float(np.sqrt((len(values) - 1) / len(values) * np.square(values - values.mean()).sum())), steady

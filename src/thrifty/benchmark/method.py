@@ -29,7 +29,7 @@ class Method:
         amortised: Whether one fit serves every observation; else each observation is a fit of its own.
         has_density: Whether `log_prob` of the posterior is a normalised density, to be held against the reference.
         needs: Module without which it cannot run, such as "sbi".
-        costly: Whether a fit takes minutes: the full benchmark then has it at the middle budget only.
+        costly: Whether a fit takes minutes: it is then run at the middle budget only, unless asked for by name.
     """
 
     name: str

@@ -106,20 +106,29 @@ def shorten(value: Any) -> Any:
 
 def read_records(path: Path) -> list[Record]:
     """Read all whole lines; the last one of a key counts."""
-    if not path.exists():
-        return []
-    found: dict[Any, Record] = {}
-    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.endswith("\n") and line.strip():
-            record = Record.from_line(line)
-            found[record.key] = record
+    found = {record.key: record for record in map(Record.from_line, read_whole_lines(path))}
     return list(found.values())
 
 
+def list_done(records: Iterable[Record]) -> set[Any]:
+    """Return the keys that need no other try: a fit that failed is made again, one without an answer is not."""
+    return {record.key for record in records if not record.error or record.has_no_answer}
+
+
 def append_records(path: Path, records: Iterable[Record]) -> None:
-    """Add lines in one write, on the disk before this returns; a line cut short by a kill is ended first."""
+    """Add the lines of records in one write."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(record.to_line() for record in records)
+    append_lines(path, "".join(record.to_line() for record in records))
+
+
+def read_whole_lines(path: Path) -> list[str]:
+    """Read the lines of a file of records, without empty ones and without a last one that a kill cut short."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n") and line.strip()]
+
+
+def append_lines(path: Path, text: str) -> None:
+    """Add whole lines, on the disk before this returns; a line cut short by a kill is dropped first."""
     with path.open("a+b") as handle:
         handle.seek(0, os.SEEK_END)
         if handle.tell():

@@ -56,7 +56,8 @@ def list_tasks(
     """Return all tasks: seed by seed, the middle budget first, and each method on another problem.
 
     A method for one observation goes through the places from seed to seed and budget to budget, see `choose_place`. A
-    costly method is run at the middle budget only, and so is one that `curves`, where given, does not name.
+    costly method is run at the middle budget only. Where `curves` is given, the methods that it names are run at every
+    budget, and the others at the middle one.
     """
     if seeds < 1 or not budgets or not all(0 < b < float("inf") for b in budgets):
         raise ConfigError(
@@ -70,7 +71,7 @@ def list_tasks(
         for budget in [middle, *(b for b in ordered if b != middle)]:
             for shift in range(len(problems)):
                 for i, method in enumerate(methods):
-                    at_all = not method.costly and (curves is None or method.name in curves)
+                    at_all = not method.costly if curves is None else method.name in curves
                     if not at_all and budget != middle:
                         continue
                     problem = problems[(i + shift) % len(problems)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,7 @@ def benchmark(
     """
     from thrifty.benchmark import METHODS, PROBLEMS, find_method, list_tasks, read_records, run_benchmark
     from thrifty.benchmark.catalogue import check_problem_name
+    from thrifty.benchmark.records import list_done
     from thrifty.benchmark.tasks import (
         BUDGETS,
         CURVES,
@@ -70,16 +72,17 @@ def benchmark(
     chosen = [find_method(name) for name in _split(methods)]
     chosen = chosen or _list_installed(screen, QUICK_METHODS if quick else METHODS)
     amounts = [_read_budget(text) for text in _split(budgets)] or list(QUICK_BUDGETS if quick else BUDGETS)
-    curves = None if methods.strip() or quick else CURVES  # what is asked for by name is run at every budget
+    curves = _split(methods) or (None if quick else CURVES)  # what is asked for by name is run at every budget
     tasks = list_tasks(names, chosen, amounts, seeds or (1 if quick else SEEDS), curves=curves)
     path = out / "records.jsonl"
     screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
 
-    before = read_records(path)
-    known, wanted = {record.key for record in before}, [key for task in tasks for key in task.keys]
-    progress = Progress(len(wanted), sum(key in known for key in wanted))
-    if progress.first:
+    before, wanted = read_records(path), {key for task in tasks for key in task.keys}
+    done = list_done(before) & wanted
+    progress = Progress(len(wanted), len(done))
+    if done:
         screen.step("continued", f"{progress.first:,} of {progress.total:,} records are there")
+        _say_other_code(screen, [record for record in before if record.key in done])
     records = run_benchmark(
         tasks, path, workers=workers, on_record=lambda record: screen.say(f"{progress.advance()} {_format(record)}")
     )
@@ -87,6 +90,22 @@ def benchmark(
     failed = sum(bool(record.error) for record in records) - silent
     screen.data(f"{len(records)} records, {silent} without an answer at their budget, {failed} failed; {path}")
     return 0
+
+
+def _say_other_code(screen: Screen, records: list[Record]) -> None:
+    """Say which of the records that are kept were made by other code than this."""
+    from thrifty.benchmark.benchmark_run import describe_run
+
+    ours = describe_run()
+    made = Counter((record.version, record.commit) for record in records)
+    others = [
+        f"{count:,} by {v} ({c})" for (v, c), count in made.items() if (v, c) != (ours["version"], ours["commit"])
+    ]
+    if others:
+        screen.step(
+            "note",
+            f"kept as they are: {', '.join(others)}; this is {ours['version']} ({ours['commit']}), --out begins anew",
+        )
 
 
 class Progress:
