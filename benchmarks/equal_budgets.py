@@ -2,6 +2,7 @@
 
     python benchmarks/equal_budgets.py genomes [--seeds 5]      what has no record yet
     python benchmarks/equal_budgets.py                          the same for every notebook of SETTINGS, with its seeds
+    python benchmarks/equal_budgets.py --company                what short runs of genomes take beside long ones (below)
 
 The simulator is that of the notebook: its cell with the tag `simulator`; one that compiles a program in the shell is
 run on the files that the notebook writes, and `thrifty.toml` says what the program takes. Each seed is one line of
@@ -16,15 +17,16 @@ and the same log densities of sbi's NPE on the plain runs. Runs are made in a wo
 process that trains networks, Python's garbage collector looks through all that they left, so that the second arm of
 a simulator of many small objects (`habits`) seemed to cost 8 ± 2% more. `tools/benchmarks_page.py` writes the
 records into the docs. Needs the extras neural and examples, and sbi.
+
+`--company` writes `benchmarks/records/company.json`: the CPU seconds of the same short runs of genomes between the
+others of a pilot, between themselves, and after pauses.
 """
 
 from __future__ import annotations
 
 import argparse
 import atexit
-import datetime
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -39,11 +41,13 @@ from typing import Any
 import numpy as np
 
 import thrifty as th
-from thrifty.benchmark.records import shorten
-from thrifty.benchmark.task_runner import hold_alone, name_commit, name_machine
+from thrifty.benchmark.benchmark_run import describe_run
+from thrifty.benchmark.records import append_lines, read_whole_lines, shorten
+from thrifty.benchmark.task_runner import hold_alone
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "benchmarks" / "records" / "equal_budgets.jsonl"
+COMPANY = RECORDS.with_name("company.json")
 THIRDS = ("cheap", "middle", "expensive")
 HELD_OUT_SEED = 90_001  # of the prior runs behind the log densities
 
@@ -115,9 +119,7 @@ def compare(name: str, seed: int) -> dict[str, Any]:
     arms["sbi"] = {"log_density": average_by_third(scores, held_out.cost)}
     return {
         "example": name, "seed": seed, "budget": setting.budget, "pilots": setting.pilots, "held_out": setting.held_out,
-        **arms, "cpu_seconds": time.process_time() - begin, "simulator": code, "version": th.__version__,
-        "commit": name_commit(ROOT, "src/thrifty"), "machine": name_machine(),
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        **arms, "cpu_seconds": time.process_time() - begin, "simulator": code, **describe_run(),
     }  # fmt: skip
 
 
@@ -190,37 +192,66 @@ def score_sbi(prior: Any, sims: th.Simulations, held_out: th.Simulations, seed: 
     )
 
 
+def measure_company(pilots: int = 40, short: int = 15, pause: float = 0.2, repeats: int = 5) -> dict[str, Any]:
+    """Time the cheapest of some prior draws of genomes in three kinds of company; mean CPU seconds of each repeat."""
+    model, code = read_simulator("genomes")
+    theta = model["prior"].sample(pilots, np.random.default_rng(HELD_OUT_SEED))
+
+    def run_later(values: np.ndarray, rng: np.random.Generator) -> Any:
+        time.sleep(pause)
+        return model["simulate"](values, rng)
+
+    def time_runs(simulate: Any, rows: np.ndarray) -> np.ndarray:
+        again = np.tile(rows, 4)  # the first time is a warm-up
+        draws = th.Draws(theta=theta[again], names=model["prior"].names)
+        sims = th.simulate(simulate, draws, seed=1, engine=th.Processes(1), progress="quiet")
+        return sims.cost.reshape(4, -1)[1:].mean(0)
+
+    everyone = np.arange(pilots)
+    cheapest = np.sort(np.argsort(time_runs(model["simulate"], everyone))[:short])
+    seconds: dict[str, list[float]] = {"others": [], "themselves": [], "pauses": []}
+    for _ in range(repeats):
+        seconds["others"].append(time_runs(model["simulate"], everyone)[cheapest].mean())
+        seconds["themselves"].append(time_runs(model["simulate"], cheapest).mean())
+        seconds["pauses"].append(time_runs(run_later, cheapest).mean())
+    return {"pilots": pilots, "short": short, "pause": pause, "seconds": seconds, "simulator": code, **describe_run()}
+
+
 def read_lines(path: Path = RECORDS) -> list[dict[str, Any]]:
-    """Read the whole lines of the records."""
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    """Read the whole lines of the records; the last one of an example and a seed counts."""
+    lines = [json.loads(line) for line in read_whole_lines(path)]
+    return list({(line["example"], line["seed"]): line for line in lines}.values())
 
 
-def append_line(line: dict[str, Any], path: Path = RECORDS) -> None:
-    """Add a line, on the disk before this returns."""
-    with path.open("a", encoding="utf-8") as handle:
-        handle.write(json.dumps(shorten_all(line)) + "\n")
-        handle.flush()
-        os.fsync(handle.fileno())
+def has_setting(line: dict[str, Any]) -> bool:
+    """Whether a line was made with the setting that its example has now; another one is made again."""
+    now = SETTINGS[line["example"]]
+    return (line["pilots"], line["budget"], line["held_out"]) == (now.pilots, now.budget, now.held_out)
 
 
 def shorten_all(value: Any) -> Any:
     """Keep six digits of every number."""
-    return {key: shorten_all(part) for key, part in value.items()} if isinstance(value, dict) else shorten(value)
+    if isinstance(value, dict):
+        return {key: shorten_all(part) for key, part in value.items()}
+    return [shorten_all(part) for part in value] if isinstance(value, list) else shorten(value)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", default=list(SETTINGS))
     parser.add_argument("--seeds", type=int, help="by default those of each notebook's setting")
+    parser.add_argument("--company", action="store_true", help="time short runs of genomes beside long ones")
     args = parser.parse_args()
+    if args.company:
+        COMPANY.write_text(json.dumps(shorten_all(measure_company()), indent=1) + "\n", encoding="utf-8")
+        return
     warnings.simplefilter("ignore", th.ThriftyWarning)
     with hold_alone(Path(tempfile.gettempdir()) / "thrifty-equal-budgets.lock"):
         for name in args.names:
-            done = {line["seed"] for line in read_lines() if line["example"] == name}
+            done = {line["seed"] for line in read_lines() if line["example"] == name and has_setting(line)}
             for seed in sorted(set(range(1, (args.seeds or SETTINGS[name].seeds) + 1)) - done):
                 line = compare(name, seed)
-                append_line(line)
+                append_lines(RECORDS, json.dumps(shorten_all(line)) + "\n")
                 print(f"{name} seed {seed}: {line['cpu_seconds']:.0f} CPU s", flush=True)
 
 

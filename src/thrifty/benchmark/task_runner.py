@@ -89,9 +89,9 @@ def hold_alone(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FolderInUseError(
-                f"{path.parent} is in use by another run",
+                f"another run holds {path}",
                 code="folder-in-use",
-                fix="wait for it, or give another --out",
+                fix="wait for its end, or give another folder where there is one to give (--out)",
             ) from None
         yield
 
