@@ -23,7 +23,7 @@ from real_simulators_page import Lines, write_examples, write_savings, write_tab
 
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
 from thrifty.benchmark.benchmark_summary import curve
-from thrifty.benchmark.records import pick
+from thrifty.benchmark.records import pick, read_whole_lines
 from thrifty.benchmark.tasks import BUDGETS, CURVES, DEFAULT_PROBLEMS, SEEDS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -51,6 +51,9 @@ def write_problems(records: Sequence[Record]) -> str:
         "### CPU hours of the whole set",
         _hours_table(records, methods),
         "### Problem by problem",
+        "Means over seeds at each place, then over the places of the row. An amortised method has all three from one"
+        " fit; another method has one for each seed. Where the places of two rows differ, so do their observations:"
+        " compare them in the tables above, which use shared places.",
         *(_problem(records, name, methods) for name in problems),
         _no_answers(records),
         _failures(records),
@@ -62,6 +65,7 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
     dates, commits, machines, versions = (
         sorted({getattr(r, key) for r in records}) for key in ("date", "commit", "machine", "version")
     )
+    libraries = sorted({r.library for r in records} - {""})
     pairs = {(r.problem, r.method) for r in records}
     seeds = [len({r.seed for r in pick(records, problem=p, method=m)}) for p, m in pairs]
     budgets = _listed(sorted({r.budget for r in records}))
@@ -76,8 +80,12 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
         f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}, of which {_listed(_list_single())} have the middle one"
         " only; `--problems all` adds the other problems.\n\n"
         "Settings of thrifty's rounds were chosen on lotka_volterra, slcp, gaussian_8, gaussian_2 and counts, with"
-        " other seeds; the other methods have the defaults of their libraries.\n\n"
-        f"Made with thrifty {_listed(versions)}, code {_listed(commits)}, on {_listed(dates)} ({'; '.join(machines)})."
+        " other seeds at the same observations; two_moons and other problems had shown faults that led to them"
+        " ([rounds](rounds.md)). The other methods have the defaults of their libraries; sbi's methods in rounds spend"
+        " a quarter of the budget in each of four. pyABC's last generation is often not complete when the budget is"
+        " used: its runs are paid for, and the one before is the answer.\n\n"
+        f"Made with thrifty {_listed(versions)}, code {_listed(commits)}, on {_listed(dates)} ({'; '.join(machines)})"
+        + (f", with {_listed(libraries)}." if libraries else ".")
     )
 
 
@@ -92,13 +100,17 @@ def _problem_table(problems: Sequence[str]) -> str:
         about = describe(name)
         volume = f"{about['smallest_volume']:.1e} to {about['largest_volume']:.1e}"
         sizes = [str(about[key]) for key in ("parameters", "outputs", "modes")]
-        rows.append([name, *sizes, f"{about['cost_range']:.3g}", f"{about['ceiling']:.2f}", volume, about["reference"]])
+        costs = [f"{about['cost_range']:.3g}", f"{about['costliest_tenth']:.0%}", f"{about['ceiling']:.2f}"]
+        rows.append([name, *sizes, *costs, volume, about["reference"]])
     text = (
-        "Cost range: 99 % over 1 % quantile under the prior. Ceiling: the most effective runs per cost that any"
-        " proposal of parameters can give, over plain sampling. Volume: of the posterior over the prior's, at the three"
-        " observations.\n\n"
+        "Each problem has three observations: runs at parameters whose cost is the 10 %, 50 % and 90 % quantile under"
+        " the prior (cheap, middle, expensive). Cost range: 99 % over 1 % quantile. Costliest tenth: the share of the"
+        " cost of prior runs that lies beyond the expensive observation, where none is, and where cost-aware runs are"
+        " rare. Ceiling: the most effective runs per cost that any proposal of parameters can give, over plain"
+        " sampling. Volume: of the posterior over the prior's, at the three observations.\n\n"
     )
-    head = ["problem", "parameters", "outputs", "modes", "cost range", "ceiling", "volume", "exact draws by"]
+    head = ["problem", "parameters", "outputs", "modes", "cost range", "costliest tenth", "ceiling", "volume"]
+    head += ["exact draws by"]
     return text + write_table(head, rows) + "\n\n" + _describe_radio()
 
 
@@ -250,8 +262,7 @@ def fill_page(page: str, records: Sequence[Record], lines: Lines) -> str:
 
 def read_lines() -> Lines:
     """Read the records of real simulators."""
-    text = EXAMPLES.read_text(encoding="utf-8") if EXAMPLES.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
+    return [json.loads(line) for line in read_whole_lines(EXAMPLES)]
 
 
 def main() -> None:

@@ -68,7 +68,8 @@ def test_a_winner_without_a_reason_and_a_reason_without_a_winner_are_found(tool,
     assert peers.find_wrong_reasons(losing, PROBLEMS) == ["sbi-snle is ahead on gaussian_2: say why"]
     assert peers.find_wrong_reasons(winning, PROBLEMS) == []
     assert (
-        "A peer is ahead on gaussian_2." in (text := peers.write_losses(losing, PROBLEMS)) and "not explained" in text
+        "A peer is clearly ahead on gaussian_2." in (text := peers.write_losses(losing, PROBLEMS))
+        and "not explained" in text
     )
     monkeypatch.setitem(peers.REASONS, ("gaussian_2", "sbi-snle"), "the likelihood is simple.")
     assert peers.find_wrong_reasons(losing, PROBLEMS) == []
@@ -84,11 +85,26 @@ def test_the_default_is_compared_with_the_best_peer_in_accuracy_and_cost(tool):
     records = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"))
     row = next(line for line in peers.write_losses(records, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
     assert re.fullmatch(
-        r"\| gaussian_2 \| npe-aware \| sbi-npe \| -0\.09\d ± 0\.00\d \| < 0\.30 ± .* \| 5 \| thrifty \|", row
+        r"\| gaussian_2 \| npe-aware \| sbi-npe \| -0\.09\d ± 0\.00\d \| < 0\.3 \| 5 \| thrifty \|", row
     )
     behind = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"), best="sbi-npe")
     row = next(line for line in peers.write_losses(behind, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
-    assert row.endswith("| not | 5 | peer |")
+    assert row.endswith("| not reached | 5 | peer |")
+
+
+def test_a_noisy_peer_hides_none_that_is_clearly_ahead(tool):
+    """sbi-npe is 0.03 ahead in every seed; another by 0.05 with an error as large, and a third one in its only seed."""
+    peers = import_module("peers_page")
+    base = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe", "sbi-tsnpe", "pyabc-smc"), best="")
+    shift = {"sbi-npe": [-0.03] * 5, "sbi-tsnpe": [-0.5, 0.3, -0.2, 0.1, 0.05], "pyabc-smc": [-0.2] * 5}
+    kept = [r for r in base if r.method != "pyabc-smc" or r.seed == 0]
+    records = [replace(r, c2st=r.c2st + shift.get(r.method, [0.0] * 5)[r.seed]) for r in kept]
+    gaps = peers.compare_peers(records, "gaussian_2")
+    assert max(gaps, key=lambda peer: gaps[peer].value) != "sbi-npe", "the largest difference is another's (mutant)"
+    assert peers.find_best(gaps)[0] == "sbi-npe" and peers.judge(gaps["sbi-npe"]) == "peer"
+    assert "clearly less accurate than one of them on 1 (gaussian_2)" in peers.write_verdict(records, PROBLEMS)
+    row = next(line for line in peers.write_losses(records, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
+    assert "| sbi-npe |" in row and row.endswith("| peer |")
 
 
 def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind(tool):
@@ -100,7 +116,8 @@ def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind
     )
     text = peers.write_verdict(ahead + level + behind, PROBLEMS)
     assert "known posteriors: 3." in text
-    assert "on 1 (gaussian_2), cannot be told from it on 1 (counts), and is less accurate on 1 (waiting)." in text
+    assert "on 1 (gaussian_2), cannot be told from it on 1 (counts), and is clearly less" in text
+    assert "less accurate than one of them on 1 (waiting)." in text
     assert "pays < 0.33 of" in peers.write_verdict(ahead, PROBLEMS)
     assert peers.write_verdict(ahead[:3], PROBLEMS).startswith("There are no records"), "plain NPE alone"
 
@@ -204,7 +221,10 @@ def make_line(example, seed, quoted, done):
     """A record of a real simulator: cost of a run quoted and done, and the rest right."""
     same = {"runs": 100, "effective_share": 0.6, "saved": 0.5, "saved_per_effective": 0.4}
     aware = {"quoted": same | {"cost_per_run": quoted}, "done": same | {"cost_per_run": done}}
-    plain = {"done": {"cost_per_run": 1.0, "effective_share": 1.0}}
+    plain = {
+        "quoted": {"cost_per_run": 1.0},
+        "done": {"cost_per_run": done / 0.36, "effective_share": 1.0, "pilot_seconds": 40.0},  # 40 % saved
+    }
     density = {"log_density": dict.fromkeys(("all", "cheap", "middle", "expensive"), 1.0)}
     made = {"version": "1", "commit": "a", "date": "2026-01-01", "machine": "m"}
     more = {"budget": "8 cpu-s", "pilots": 40, "held_out": 100}
@@ -222,15 +242,42 @@ def test_quotes_that_are_far_off_are_explained(tool, monkeypatch):
     assert module.find_wrong_reasons(near + far) == ["habits, cost of a run: say why the quote is off"]
     text = module.write_examples(near + far)
     assert "Off by more than 10% on average: habits (cost of a run)." in text and "not explained" in text
-    assert "| 1.50 ± 0.10 | 1.00 ± 0.00 | 1.00 ± 0.00 | 40 ± 0 | " in text, "quoted / done, and the saving"
-    monkeypatch.setattr(module, "REASONS", {("habits", "cost of a run"): "Few long runs."})
-    assert module.find_wrong_reasons(near + far) == [] and "- Few long runs." in module.write_examples(near + far)
-    assert module.find_wrong_reasons(near) == ["habits, cost of a run: the quote is right"]
+    assert "| 1.50 ± 0.10 | 1.00 ± 0.00 | 1.00 ± 0.00 | 1.00 ± 0.00 | 40 ± 0 | " in text, (
+        "quoted / done, and the saving"
+    )
+    monkeypatch.setattr(module, "REASONS", {"habits": "few long runs."})
+    assert module.find_wrong_reasons(near + far) == [] and "- habits: few long runs." in module.write_examples(
+        near + far
+    )
+    assert module.find_wrong_reasons(near) == ["habits: the quote is right"]
+    noisy = [make_line("habits", seed, q, 1.0) for seed, q in ((1, 0.9), (2, 1.5))]
     monkeypatch.setattr(module, "REASONS", {})
-    wide = [make_line("fire-in-c", seed, q, 1.0) for seed, q in ((1, 0.9), (2, 1.5))]
-    assert module.find_wrong_reasons(wide) == [], "1.2 ± 0.3"
-    assert "- fire-in-c: less than two standard errors off." in module.write_examples(wide)
-    assert module.find_wrong_reasons(wide[1:]) == ["fire-in-c, cost of a run: say why the quote is off"], "one seed"
+    assert module.find_wrong_reasons(noisy) != [], "1.2 ± 0.3 is no excuse"
+
+
+def test_savings_and_effective_runs_are_held_too(tool, monkeypatch):
+    """Runs and their shares are each 8 % off, together 17 %; and a saving of 60 % that was quoted as 40 %."""
+    module = import_module("real_simulators_page")
+    monkeypatch.setattr(module, "REASONS", {})
+    many, much = (make_line("planets", 1, 1.5, 1.5) for _ in range(2))
+    assert module.find_far_quotes({"planets": [many]}) == {}
+    many["aware"]["quoted"] |= {"runs": 108, "effective_share": 0.6 * 1.08}
+    assert module.find_far_quotes({"planets": [many]}) == {"planets": ["effective runs"]}
+    much["aware"]["done"]["cost_per_run"] = much["aware"]["quoted"]["cost_per_run"] = 1.0
+    assert module.find_far_quotes({"planets": [much]}) == {"planets": ["saving"]}
+
+
+def test_losses_are_named_and_judged(tool):
+    """0.4 worse in the expensive third in three seeds alike, and 0.2 worse with an error as large in the middle one."""
+    module = import_module("real_simulators_page")
+    lines = [make_line("planets", seed, 1.0, 1.0) for seed in (1, 2, 3)]
+    for line, worse, noisy in zip(lines, (0.39, 0.4, 0.41), (-0.4, 0.3, 0.7), strict=True):
+        line["aware"]["log_density"] = {"all": 1.1, "cheap": 1.2, "middle": 1.0 - noisy, "expensive": 1.0 - worse}
+    text = module.write_all_densities({"planets": lines})
+    below, clear = text.split("Below 0: ")[1].split(". Of these a t test over seeds at 5% calls clear: ")
+    assert [part.split(" (")[0] for part in below.split("; ")] == ["planets, middle", "planets, expensive"] * 2
+    assert "middle" not in clear and clear.count("planets, expensive") == 2
+    assert "behind on: expensive" in module.compare_arms(lines)
 
 
 def test_every_quote_of_the_page_that_is_far_off_has_its_reason(tool):

@@ -130,7 +130,10 @@ def measure_volume(name: str, place: str) -> float:
 
 
 def describe(name: str) -> dict[str, float | str]:
-    """Describe a problem: sizes, cost range, volumes of the posteriors and what runs cost there."""
+    """Describe a problem: sizes, cost range, what could be saved, and volumes of the posteriors.
+
+    `costliest_tenth` is the share of the prior's cost that its costliest tenth takes: beyond the expensive observation.
+    """
     made = find_problem(name)
     cost = made.cost(made.prior.sample(20_000, np.random.default_rng(3)))
     low, high = np.quantile(cost, [0.01, 0.99])
@@ -140,6 +143,7 @@ def describe(name: str) -> dict[str, float | str]:
         "outputs": len(made.x_o("middle")),
         "modes": made.modes,
         "cost_range": float(high / low),
+        "costliest_tenth": float(np.sort(cost)[-len(cost) // 10 :].sum() / cost.sum()),
         "ceiling": float(cost.mean() / np.sqrt(cost).mean() ** 2),
         "smallest_volume": min(volumes),
         "largest_volume": max(volumes),
