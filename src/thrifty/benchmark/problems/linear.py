@@ -58,6 +58,6 @@ def useless() -> Problem:
 
 
 def gaussian_corner() -> Problem:
-    """Four parameters whose cost spans a factor 1,000: at the expensive place runs cost many times the average."""
+    """Four parameters whose cost spans a factor 1,000: at the expensive place fifty times that of the cheap one."""
     design = np.array([[1.0, 0.2, 0.0, 0.0], [0.0, 1.0, 0.2, 0.0], [0.0, 0.0, 1.0, 0.2], [0.2, 0.0, 0.0, 1.0]])
     return linear_gaussian("gaussian_corner", design, np.full(4, 0.3), np.full(4, 0.74), narrow=False)
