@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from thrifty.benchmark import PROBLEMS, read_records
+from thrifty.benchmark.task_runner import hold_alone
 from thrifty.cli.commands.benchmark import Progress
 from thrifty.cli.main import invoke
 
@@ -22,6 +24,10 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
     found = read_records(tmp_path / "records.jsonl")
     shown = capsys.readouterr()
     assert len(found) == 6 and "6 records" in shown.out
+    mean = np.mean([record.c2st for record in found if record.method == "abc"])
+    assert (
+        f"waiting abc                 {mean:.3f}\n" in shown.out and "C2ST (0.5 is perfect)  budget 60\n" in shown.out
+    )
     assert shown.err.count("1 of 6 waiting cheap") == shown.err.count("6 of 6 waiting expensive") == 1
     before = (tmp_path / "records.jsonl").read_bytes()
     assert run(*options, "--out", str(tmp_path)) == 0
@@ -32,6 +38,13 @@ def test_a_small_benchmark_runs_and_continues(tmp_path, capsys):
     path.write_text(path.read_text().replace('"version": "', '"version": "0.0.9-', 1))
     assert run(*options, "--out", str(tmp_path)) == 0
     assert "kept as they are: 1 by 0.0.9-" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_second_run_in_the_folder_is_told_what_to_do(tmp_path, capsys):
+    with hold_alone(tmp_path / "records.lock"):
+        assert run("--problems", "waiting", "--methods", "abc", "--budgets", "60", "--out", str(tmp_path)) == 6
+    said = capsys.readouterr().err
+    assert "in use by another run" in said and "--out" in said and "FOLDER" not in said
 
 
 def test_progress_names_the_time_left(monkeypatch):

@@ -89,9 +89,9 @@ def hold_alone(path: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FolderInUseError(
-                f"another run holds {path}",
+                f"in use by another run: {path}",
                 code="folder-in-use",
-                fix="wait for its end, or give another folder where there is one to give (--out)",
+                fix="wait for its end, or give another folder (--out)",
             ) from None
         yield
 

@@ -147,9 +147,9 @@ def explain(error: BaseException, *, json: bool = False) -> int:
 
 
 def _print_error(error: ThriftyError) -> None:
-    fix = _FIXES.get(error.code, "").format(folder=FOLDER.get()) or error.fix
-    if error.code in _OWN_FIX and error.fix:
-        fix = error.fix
+    fix, folder = _FIXES.get(error.code, ""), FOLDER.get()
+    names_none = "{folder}" in fix and folder == "FOLDER"  # a command that opens no run folder
+    fix = error.fix if error.fix and (names_none or error.code in _OWN_FIX) else fix.format(folder=folder) or error.fix
     lines = [f"error[{error.code}]: {error.what}" if error.code else f"error: {error.what}"]
     lines += [f"  {label}: {text}" for label, text in (("why", error.why), ("fix", fix)) if text]
     print("\n".join(clean(line) for line in lines), file=sys.stderr, flush=True)

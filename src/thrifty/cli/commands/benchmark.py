@@ -11,7 +11,7 @@ import typer
 
 from thrifty.cli.commands import Quiet
 from thrifty.cli.output import Screen
-from thrifty.display import count_things
+from thrifty.display import align_columns, count_things
 from thrifty.durations import format_amount
 from thrifty.errors import ConfigError
 
@@ -75,7 +75,8 @@ def benchmark(
     curves = _split(methods) or (None if quick else CURVES)  # what is asked for by name is run at every budget
     tasks = list_tasks(names, chosen, amounts, seeds or (1 if quick else SEEDS), curves=curves)
     path = out / "records.jsonl"
-    screen.step("tasks", f"{len(tasks)}: {len(names)} problems, {len(chosen)} methods, records in {path}")
+    what = f"{count_things(len(names), 'problem')}, {count_things(len(chosen), 'method')}"
+    screen.step("tasks", f"{len(tasks):,}: {what}, records in {path}")
 
     before, wanted = read_records(path), {key for task in tasks for key in task.keys}
     done = list_done(before) & wanted
@@ -86,10 +87,28 @@ def benchmark(
     records = run_benchmark(
         tasks, path, workers=workers, on_record=lambda record: screen.say(f"{progress.advance()} {_format(record)}")
     )
+    screen.data(_write_accuracy(records))
     silent = sum(record.has_no_answer for record in records)
     failed = sum(bool(record.error) for record in records) - silent
     screen.data(f"{len(records)} records, {silent} without an answer at their budget, {failed} failed; {path}")
     return 0
+
+
+def _write_accuracy(records: list[Record]) -> str:
+    """Write the mean C2ST of each method on each problem by budget."""
+    from thrifty.benchmark.benchmark_summary import curve
+    from thrifty.benchmark.records import pick
+
+    budgets = sorted({record.budget for record in records})
+    rows = []
+    for problem, method in dict.fromkeys((record.problem, record.method) for record in records):
+        cells = []
+        for budget in budgets:
+            points = curve(pick(records, problem=problem, method=method, budget=budget, error=""), "c2st")
+            error = f" ± {points[0].error:.3f}" if points and points[0].error >= 0 else ""  # not NaN
+            cells.append(f"{points[0].value:.3f}{error}" if points else "–")
+        rows.append([f"{problem} {method}", *cells])
+    return align_columns(["C2ST (0.5 is perfect)", *(f"budget {budget:,g}" for budget in budgets)], sorted(rows))
 
 
 def _say_other_code(screen: Screen, records: list[Record]) -> None:
