@@ -123,7 +123,8 @@ def _say_other_code(screen: Screen, records: list[Record]) -> None:
     if others:
         screen.step(
             "note",
-            f"kept as they are: {', '.join(others)}; this is {ours['version']} ({ours['commit']}), --out begins a new set",
+            f"kept as they are: {', '.join(others)}; this is {ours['version']} ({ours['commit']});"
+            " --out begins a new set",
         )
 
 
