@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from peers_page import GROUPS, PAPER, PEERS, STEERED, find_default
+from peers_page import DEFAULTS, GROUPS, PAPER, PEERS, STEERED
 
 from thrifty.benchmark import Record
 from thrifty.benchmark.benchmark_summary import BASELINE, curve
@@ -43,17 +43,22 @@ def choose_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def draw_problem(records: Sequence[Record], name: str, path: Path) -> None:
-    """C2ST against cost: thrifty's default and plain NPE in each panel, with the other methods of a group."""
-    mine, default = pick(records, problem=name, error=""), find_default(name)
+    """C2ST against cost: both of thrifty's defaults and plain NPE in each panel, with the other methods of a group."""
+    mine = pick(records, problem=name, error="")
+    defaults = [default for default, *_ in DEFAULTS.values()]
     figure, axes = make_figure(9.6, 4.4, columns=len(PANELS))
     fixed = {
         BASELINE: {"color": GREY, "marker": "o", "ls": "--", "lw": 1.6, "ms": 4, "zorder": 3},
-        default: {"color": COLOURS[0], "marker": "s", "ls": "-", "lw": 2.4, "ms": 5, "zorder": 4},
+        **{
+            default: {"color": COLOURS[0], "marker": marker, "ls": style, "lw": 2.2, "ms": 5, "zorder": 4}
+            for default, marker, style in zip(defaults, "sD", ("-", "-."), strict=True)
+        },
     }
     for axis, (title, group) in zip(axes[0], PANELS.items(), strict=True):
         others = [method for method in group if method not in fixed]
         for method, style in {**fixed, **choose_styles(others)}.items():
-            _draw_method(axis, pick(mine, method=method), f"{method} (default)" if method == default else method, style)
+            label = f"{method} (default)" if method in defaults else method
+            _draw_method(axis, pick(mine, method=method), label, style)
         axis.axhline(0.5, color="0.7", lw=0.8, zorder=1)
         axis.set_title(title, fontsize=9, loc="left")
         axis.set_xscale("log")

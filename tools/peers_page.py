@@ -1,7 +1,7 @@
 """Write how thrifty's methods stand beside plain NPE and beside their peers, from the records of the benchmark.
 
-Where a peer is ahead of thrifty's default by a t test over seeds, `REASONS` says why. A test fails where the records
-name a winner without a reason, or a reason has outlived its winner.
+Where a peer is ahead of one of thrifty's defaults by a t test over seeds, `REASONS` says why. A test fails where the
+records name a winner without a reason, or a reason has outlived its winner.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from real_simulators_page import write_table
 
-from thrifty.benchmark import METHODS, Record, find_problem
+from thrifty.benchmark import METHODS, Record
 from thrifty.benchmark.benchmark_summary import (
     BASELINE,
     LEVEL,
@@ -23,11 +23,11 @@ from thrifty.benchmark.benchmark_summary import (
     price_accuracy,
 )
 from thrifty.benchmark.records import pick
+from thrifty.display import count_things
 
-# (problem, peer) -> why the peer is ahead there: a sentence
-REASONS: dict[tuple[str, str], str] = {}
+# (problem, default, peer) -> why the peer is ahead there: a sentence
+REASONS: dict[tuple[str, str, str], str] = {}
 
-DEFAULTS = {False: "npe-aware", True: "rounds-nle-aware"}  # by whether the posterior is narrow: what a user is told
 PEERS = tuple(name for name in METHODS if name.startswith(("sbi", "pyabc")))
 PAPER = tuple(name for name in METHODS if name.startswith("paper"))
 STEERED = tuple(name for name in METHODS if name.startswith(("smcabc", "rounds")))
@@ -37,11 +37,11 @@ GROUPS = {  # title -> methods, as on the page and in its figures
     "the paper's scheme": PAPER,
     "peers": PEERS,
 }
-
-
-def find_default(problem: str) -> str:
-    """Return the method that thrifty recommends for a problem."""
-    return DEFAULTS[find_problem(problem).narrow]
+# what a user is told to take, by what is asked -> (its name in words, peers that answer the same)
+DEFAULTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "one observation": ("rounds-nle-aware", "cost-aware rounds of NLE", PEERS),
+    "many observations": ("npe-aware", "cost-aware NPE", ("sbi-npe", "sbi-nle")),
+}
 
 
 def write_costs(records: Sequence[Record], problems: Sequence[str]) -> str:
@@ -114,59 +114,59 @@ def format_median(ratios: Sequence[Ratio | None]) -> str:
     return f"{bounds.pop()} {value:.2g}" if bounds else f"{value:.2f}"
 
 
-def compare_peers(records: Sequence[Record], problem: str) -> dict[str, Gap]:
-    """Compare the default of a problem with every peer at the middle budget; peer -> C2ST of the default less its."""
+def compare_peers(records: Sequence[Record], problem: str, asked: str) -> dict[str, Gap]:
+    """Compare a default on a problem with every peer at the middle budget; peer -> C2ST of the default less its."""
     if not pick(records, problem=problem, error=""):
         return {}
-    default, budget = find_default(problem), find_middle_budget(records, problem)
-    gaps = {peer: compare_accuracy(records, problem, default, peer, budget=budget) for peer in PEERS}
+    (default, _, peers), budget = DEFAULTS[asked], find_middle_budget(records, problem)
+    gaps = {peer: compare_accuracy(records, problem, default, peer, budget=budget) for peer in peers}
     return {peer: gap for peer, gap in gaps.items() if gap is not None}
 
 
-def find_winners(records: Sequence[Record], problems: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield (problem, peer) where a peer is clearly ahead."""
-    for problem in problems:
-        for peer, gap in compare_peers(records, problem).items():
-            if gap.is_clear and gap.value > 0:
-                yield problem, peer
+def find_winners(records: Sequence[Record], problems: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield (problem, default, peer) where a peer is clearly ahead."""
+    for asked, (default, *_) in DEFAULTS.items():
+        for problem in problems:
+            for peer, gap in compare_peers(records, problem, asked).items():
+                if gap.is_clear and gap.value > 0:
+                    yield problem, default, peer
 
 
 def find_wrong_reasons(records: Sequence[Record], problems: Sequence[str]) -> list[str]:
     """List winners without a reason, and reasons without a winner."""
     winners = set(find_winners(records, problems))
-    missing = [f"{peer} is ahead on {problem}: say why" for problem, peer in sorted(winners - REASONS.keys())]
-    return missing + [f"{peer} is not ahead on {problem}" for problem, peer in sorted(REASONS.keys() - winners)]
+    missing = [f"{peer} is ahead of {ours} on {on}: say why" for on, ours, peer in sorted(winners - REASONS.keys())]
+    return missing + [f"{peer} is not ahead of {ours} on {on}" for on, ours, peer in sorted(REASONS.keys() - winners)]
 
 
 def write_verdict(records: Sequence[Record], problems: Sequence[str]) -> str:
-    """Say in one sentence on how many problems thrifty's default is ahead of its best peer, and on how many behind."""
+    """Say in a sentence for each default on how many problems it is ahead of its best peer, and on how many behind."""
+    lines = [line for asked in DEFAULTS if (line := _judge_default(records, problems, asked))]
+    return "\n".join(lines) or "There are no records of thrifty's defaults beside a peer yet."
+
+
+def _judge_default(records: Sequence[Record], problems: Sequence[str], asked: str) -> str:
     found: dict[str, list[str]] = {"thrifty": [], "not told apart": [], "peer": []}
     prices: list[Ratio | None] = []
+    default, words, peers = DEFAULTS[asked]
     for name in problems:
-        gaps = compare_peers(records, name)
+        gaps = compare_peers(records, name, asked)
         if gaps:
             found[judge(find_best(gaps)[1])].append(name)
-            prices.append(price_accuracy(records, name, find_default(name)))
+            prices.append(price_accuracy(records, name, default))
     count = sum(map(len, found.values()))
     if not count:
-        return "There are no records of thrifty's default beside a peer yet."
+        return ""
     ahead, level, behind = (" ".join([str(len(n)), *(["(" + ", ".join(n) + ")"] if n else [])]) for n in found.values())
     text = (
-        f"- Problems with known posteriors: {count}. At the middle budget, thrifty's default is clearly more accurate"
-        f" than the best of {len(PEERS)} methods of sbi and pyABC on {ahead}, cannot be told from it on {level}, and is"
-        f" clearly less accurate than one of them on {behind}."
-        " [The table and the reasons](#where-a-peer-is-ahead)."
+        f"- {asked.capitalize()}, {count_things(count, 'problem')} with known posteriors, the middle budget: {words}"
+        f" (`{default}`) is clearly more accurate than the best of {len(peers)} methods of sbi and pyABC on {ahead},"
+        f" cannot be told from it on {level}, and is clearly less accurate than one of them on {behind}."
     )
-    if any(prices):
-        middle = format_median(prices)
-        known = (
-            f"pays {middle} of what plain NPE pays" if middle != "?" else "pays less or more than plain NPE by problem"
-        )
-        text += (
-            f"\n- For the same accuracy the default {known} (median over these problems)."
-            " [Method by method](#cost-for-the-same-accuracy-as-plain-npe)."
-        )
-    return text
+    middle = format_median(prices) if any(prices) else "?"
+    if middle != "?":
+        text += f" For the same accuracy it pays {middle} of what plain NPE pays (median over these problems)."
+    return text + " [The table](#where-a-peer-is-ahead)."
 
 
 def find_best(gaps: Mapping[str, Gap]) -> tuple[str, Gap]:
@@ -186,36 +186,41 @@ def judge(gap: Gap) -> str:
 
 
 def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
-    """Hold thrifty's default for each kind of problem against its best peer, and say why where a peer is ahead."""
-    rows = []
-    for name in problems:
-        gaps = compare_peers(records, name)
-        if gaps:
-            rows.append(_compare_with_best(records, name, *find_best(gaps)))
-    if not rows:
-        return "No problem has records of thrifty's default and of a peer at the same budget and place yet."
+    """Hold both of thrifty's defaults against their best peers, and say why where a peer is ahead."""
+    tables = []
+    for asked, (default, words, peers) in DEFAULTS.items():
+        found = {name: gaps for name in problems if (gaps := compare_peers(records, name, asked))}
+        rows = [_compare_with_best(records, name, default, *find_best(gaps)) for name, gaps in found.items()]
+        if rows:
+            head = ["problem", "peer", "difference", "cost ratio", "seeds", "ahead"]
+            title = f"**{asked.capitalize()}: {words} (`{default}`) beside {', '.join(peers)}**"
+            tables += [title, write_table(head, rows)]
+    if not tables:
+        return "No problem has records of a default of thrifty and of a peer at the same budget and place yet."
     winners = list(find_winners(records, problems))
     text = (
-        "Thrifty's default is cost-aware NPE, and cost-aware rounds of NLE where the posterior is narrow: below a"
-        " thousandth of the prior at all three observations. A user sees that in a first posterior; here it is known"
-        " from the exact one. Difference: the default's C2ST less that of the peer at the middle budget, over the same"
-        f" places, ± its standard error over seeds; above 0 the peer is more accurate. A t test at {LEVEL:.0%} says who"
-        " is ahead; what it cannot tell apart need not be equal. Of equal methods it calls one in twenty apart, half of"
-        " them in favour of the peer. The peer shown is the one furthest ahead, of those that are clearly ahead if"
-        " there are any. Cost ratio: what the default pays to be as accurate as that peer, over what the peer paid, ±"
-        " its jackknife error; below 1 the default is cheaper; `<`: its smallest budget was enough; `not reached`: its"
-        " largest was not; `?`: another kind of number without one of the seeds. "
+        "Thrifty has two defaults: for one observation cost-aware rounds of NLE, for many observations cost-aware NPE."
+        " Each is held against the peers that answer the same question, on all problems. Difference: the default's C2ST"
+        " less that of the peer at the middle budget, over the same places, ± its standard error over seeds; above 0"
+        f" the peer is more accurate. A t test at {LEVEL:.0%} says who is ahead; what it cannot tell apart need not be"
+        " equal. Of equal methods it calls one in twenty apart, half of them in favour of the peer. The peer shown is"
+        " the one furthest ahead, of those that are clearly ahead if there are any. Cost ratio: what the default pays"
+        " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
+        " cheaper; `<`: its smallest budget was enough; `not reached`: its largest was not; `?`: another kind of number"
+        " without one of the seeds. "
     )
-    ahead = ", ".join(dict.fromkeys(problem for problem, _ in winners))
-    text += f"A peer is clearly ahead on {ahead}." if winners else "No peer is clearly ahead on these records."
-    head = ["problem", "default", "peer", "difference", "cost ratio", "seeds", "ahead"]
-    reasons = [f"- {', '.join(winner)}: {REASONS.get(winner, 'not explained yet.')}" for winner in winners]
+    ahead = "; ".join(f"{peer} on {problem}" for problem, _, peer in winners)
+    text += f"Peers that are clearly ahead: {ahead}." if winners else "No peer is clearly ahead on these records."
+    reasons = [
+        f"- {problem}, {peer} beside {default}: {REASONS.get((problem, default, peer), 'not explained yet.')}"
+        for problem, default, peer in winners
+    ]
     why = ["Why:\n\n" + "\n".join(reasons)] if reasons else []
-    return "\n\n".join([text, write_table(head, rows), *why])
+    return "\n\n".join([text, *tables, *why])
 
 
-def _compare_with_best(records: Sequence[Record], problem: str, peer: str, gap: Gap) -> list[str]:
-    default, budget = find_default(problem), find_middle_budget(records, problem)
+def _compare_with_best(records: Sequence[Record], problem: str, default: str, peer: str, gap: Gap) -> list[str]:
     shown = f"{gap.value:+.3f}" + (f" ± {gap.error:.3f}" if np.isfinite(gap.error) else "")
+    budget = find_middle_budget(records, problem)
     ratio = compare_cost(records, problem, default, baseline=peer, budget=budget)
-    return [problem, default, peer, shown, format_ratio(ratio), str(gap.seeds), judge(gap)]
+    return [problem, peer, shown, format_ratio(ratio), str(gap.seeds), judge(gap)]

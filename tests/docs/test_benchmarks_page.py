@@ -61,50 +61,52 @@ def test_every_winner_among_peers_is_explained(tool):
 
 
 def test_a_winner_without_a_reason_and_a_reason_without_a_winner_are_found(tool, monkeypatch):
-    peers = import_module("peers_page")
-    methods = ("npe", "npe-aware", "sbi-npe", "sbi-snle")
-    losing, winning = (make_records(["gaussian_2"], methods, best=best) for best in ("sbi-snle", "npe-aware"))
+    peers, ours = import_module("peers_page"), "rounds-nle-aware"
+    methods = ("npe", ours, "sbi-npe", "sbi-snle")
+    losing, winning = (make_records(["gaussian_2"], methods, best=best) for best in ("sbi-snle", ours))
     monkeypatch.setattr(peers, "REASONS", {})
-    assert peers.find_wrong_reasons(losing, PROBLEMS) == ["sbi-snle is ahead on gaussian_2: say why"]
+    assert peers.find_wrong_reasons(losing, PROBLEMS) == [f"sbi-snle is ahead of {ours} on gaussian_2: say why"]
     assert peers.find_wrong_reasons(winning, PROBLEMS) == []
-    assert (
-        "A peer is clearly ahead on gaussian_2." in (text := peers.write_losses(losing, PROBLEMS))
-        and "not explained" in text
-    )
-    monkeypatch.setitem(peers.REASONS, ("gaussian_2", "sbi-snle"), "the likelihood is simple.")
+    text = peers.write_losses(losing, PROBLEMS)
+    assert "Peers that are clearly ahead: sbi-snle on gaussian_2." in text and "not explained" in text
+    monkeypatch.setitem(peers.REASONS, ("gaussian_2", ours, "sbi-snle"), "the likelihood is simple.")
     assert peers.find_wrong_reasons(losing, PROBLEMS) == []
-    assert "- gaussian_2, sbi-snle: the likelihood is simple." in peers.write_losses(losing, PROBLEMS)
-    assert peers.find_wrong_reasons(winning, PROBLEMS) == ["sbi-snle is not ahead on gaussian_2"]
+    assert f"- gaussian_2, sbi-snle beside {ours}: the likelihood is simple." in peers.write_losses(losing, PROBLEMS)
+    assert peers.find_wrong_reasons(winning, PROBLEMS) == [f"sbi-snle is not ahead of {ours} on gaussian_2"]
     one = [record for record in losing if record.seed == 0]
-    assert peers.find_wrong_reasons(one, PROBLEMS) == ["sbi-snle is not ahead on gaussian_2"], "one seed is no evidence"
+    assert peers.find_wrong_reasons(one, PROBLEMS) == [f"sbi-snle is not ahead of {ours} on gaussian_2"], "one seed"
 
 
-def test_the_default_is_compared_with_the_best_peer_in_accuracy_and_cost(tool):
+def test_each_default_is_compared_with_its_best_peer_in_accuracy_and_cost(tool):
     """0.5 + 5 / √1000 is reached with 5² = 25 instead of 2² = 4: the default pays 4/25 of it, less than any budget."""
     peers = import_module("peers_page")
-    records = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"))
-    row = next(line for line in peers.write_losses(records, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
-    assert re.fullmatch(
-        r"\| gaussian_2 \| npe-aware \| sbi-npe \| -0\.09\d ± 0\.00\d \| < 0\.3 \| 5 \| thrifty \|", row
-    )
-    behind = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe"), best="sbi-npe")
-    row = next(line for line in peers.write_losses(behind, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
-    assert row.endswith("| not reached | 5 | peer |")
+
+    def show(asked_first, best):
+        methods = ("npe", "rounds-nle-aware", "npe-aware", "sbi-npe", "sbi-tsnpe")
+        tables = peers.write_losses(make_records(["gaussian_2"], methods, best=best), PROBLEMS).split("**")[1:]
+        shown = dict(zip(tables[::2], tables[1::2], strict=True))
+        (table,) = (text for title, text in shown.items() if title.startswith(asked_first))
+        return next(line for line in table.splitlines() if line.startswith("| gaussian_2"))
+
+    ahead = r"\| gaussian_2 \| sbi-npe \| -0\.09\d ± 0\.00\d \| < 0\.3 \| 5 \| thrifty \|"
+    assert re.fullmatch(ahead, show("Many observations", "npe-aware"))
+    assert re.fullmatch(ahead.replace("sbi-npe", r"sbi-(npe|tsnpe)"), show("One observation", "rounds-nle-aware"))
+    assert show("Many observations", "sbi-npe").endswith("| not reached | 5 | peer |")
+    assert "sbi-tsnpe" in show("One observation", "sbi-tsnpe"), "a method for one observation answers one"
+    assert "sbi-npe" in show("Many observations", "sbi-tsnpe"), "and does not answer many"
 
 
 def test_a_noisy_peer_hides_none_that_is_clearly_ahead(tool):
-    """sbi-npe is 0.03 ahead in every seed; another by 0.05 with an error as large, and a third one in its only seed."""
-    peers = import_module("peers_page")
-    base = make_records(["gaussian_2"], ("npe", "npe-aware", "sbi-npe", "sbi-tsnpe", "pyabc-smc"), best="")
-    shift = {"sbi-npe": [-0.03] * 5, "sbi-tsnpe": [-0.5, 0.3, -0.2, 0.1, 0.05], "pyabc-smc": [-0.2] * 5}
+    """sbi-npe is 0.03 ahead in every seed; another by 0.1 with an error as large, and a third one in its only seed."""
+    peers, asked = import_module("peers_page"), "one observation"
+    base = make_records(["gaussian_2"], ("npe", "rounds-nle-aware", "sbi-npe", "sbi-tsnpe", "pyabc-smc"), best="")
+    shift = {"sbi-npe": [-0.03] * 5, "sbi-tsnpe": [-0.5, 0.2, -0.3, 0.1, 0.0], "pyabc-smc": [-0.2] * 5}
     kept = [r for r in base if r.method != "pyabc-smc" or r.seed == 0]
     records = [replace(r, c2st=r.c2st + shift.get(r.method, [0.0] * 5)[r.seed]) for r in kept]
-    gaps = peers.compare_peers(records, "gaussian_2")
+    gaps = peers.compare_peers(records, "gaussian_2", asked)
     assert max(gaps, key=lambda peer: gaps[peer].value) != "sbi-npe", "the largest difference is another's (mutant)"
     assert peers.find_best(gaps)[0] == "sbi-npe" and peers.judge(gaps["sbi-npe"]) == "peer"
     assert "clearly less accurate than one of them on 1 (gaussian_2)" in peers.write_verdict(records, PROBLEMS)
-    row = next(line for line in peers.write_losses(records, PROBLEMS).splitlines() if line.startswith("| gaussian_2"))
-    assert "| sbi-npe |" in row and row.endswith("| peer |")
 
 
 def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind(tool):
@@ -115,7 +117,7 @@ def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind
         for name, best in (("gaussian_2", "npe-aware"), ("counts", ""), ("waiting", "sbi-npe"))
     )
     text = peers.write_verdict(ahead + level + behind, PROBLEMS)
-    assert "known posteriors: 3." in text
+    assert "- Many observations, 3 problems with" in text and "One observation" not in text, "no records of that one"
     assert "on 1 (gaussian_2), cannot be told from it on 1 (counts), and is clearly less" in text
     assert "less accurate than one of them on 1 (waiting)." in text
     assert "pays < 0.33 of" in peers.write_verdict(ahead, PROBLEMS)
@@ -165,7 +167,7 @@ def test_hours_of_the_whole_set_are_the_sum_over_its_tasks(tool):
 
 
 def test_a_figure_names_every_method_with_records(tool, tmp_path, monkeypatch):
-    """Three panels, each with plain NPE and the default; a band where there are several seeds and budgets."""
+    """Three panels, each with plain NPE and both defaults; a band where there are several seeds and budgets."""
     from thrifty.plots import notebook_figure
 
     figures, drawn = import_module("benchmark_figures"), []
@@ -173,10 +175,12 @@ def test_a_figure_names_every_method_with_records(tool, tmp_path, monkeypatch):
     figures.draw_problem(make_records(["gaussian_2"]), "gaussian_2", tmp_path / "a.png")
     axes = drawn[0].axes
     named = [{text.get_text() for text in axis.get_legend().get_texts()} for axis in axes]
-    assert len(axes) == 3 and all({"npe", "npe-aware (default)"} <= names for names in named)
-    assert set.union(*named) == {*METHODS, "npe-aware (default)"} - {"npe-aware"}
+    defaults = {"npe-aware", "rounds-nle-aware"}
+    marked = {f"{name} (default)" for name in defaults}
+    assert len(axes) == 3 and all({"npe", *marked} <= names for names in named)
+    assert set.union(*named) == {*METHODS, *marked} - defaults
     bands = [len([c for c in axis.collections if type(c).__name__ == "FillBetweenPolyCollection"]) for axis in axes]
-    assert bands == [3, 4, 4], "methods with one budget have a bar"
+    assert bands == [4, 4, 5], "methods with one budget have a bar"
     styles = [figures.choose_styles(group) for group in figures.PANELS.values()]
     assert all(len({(s["color"], s["ls"], s["marker"]) for s in panel.values()}) == len(panel) for panel in styles)
 
