@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from real_simulators_page import write_table
+from real_simulators_page import format_mean, write_table
 
 from thrifty.benchmark import METHODS, Record
 from thrifty.benchmark.benchmark_summary import (
@@ -194,7 +194,7 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
         if rows:
             head = ["problem", "peer", "difference", "cost ratio", "seeds", "ahead"]
             title = f"**{asked.capitalize()}: {words} (`{default}`) beside {', '.join(peers)}**"
-            tables += [title, write_table(head, rows)]
+            tables += [title, write_table(head, rows), _average_over_problems(found, default, peers)]
     if not tables:
         return "No problem has records of a default of thrifty and of a peer at the same budget and place yet."
     winners = list(find_winners(records, problems))
@@ -217,6 +217,16 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
     ]
     why = ["Why:\n\n" + "\n".join(reasons)] if reasons else []
     return "\n\n".join([text, *tables, *why])
+
+
+def _average_over_problems(found: Mapping[str, Mapping[str, Gap]], default: str, peers: Sequence[str]) -> str:
+    """Say of each peer what the mean difference is over the problems that it shares with the default."""
+    parts = []
+    for peer in peers:
+        gaps = np.array([gaps[peer].value for gaps in found.values() if peer in gaps])
+        if len(gaps):
+            parts.append(f"{peer} {format_mean(gaps, 3)}, below 0 on {(gaps < 0).sum()} of {len(gaps)}")
+    return f"Difference of {default} from each peer, mean over problems ± its standard error over them: {'; '.join(parts)}."
 
 
 def _compare_with_best(records: Sequence[Record], problem: str, default: str, peer: str, gap: Gap) -> list[str]:
