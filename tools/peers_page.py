@@ -226,7 +226,8 @@ def _average_over_problems(found: Mapping[str, Mapping[str, Gap]], default: str,
         gaps = np.array([gaps[peer].value for gaps in found.values() if peer in gaps])
         if len(gaps):
             parts.append(f"{peer} {format_mean(gaps, 3)}, below 0 on {(gaps < 0).sum()} of {len(gaps)}")
-    return f"Difference of {default} from each peer, mean over problems ± its standard error over them: {'; '.join(parts)}."
+    head = f"Difference of {default} from each peer, mean over problems ± its standard error over them"
+    return f"{head}: {'; '.join(parts)}."
 
 
 def _compare_with_best(records: Sequence[Record], problem: str, default: str, peer: str, gap: Gap) -> list[str]:
