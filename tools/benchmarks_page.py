@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from benchmark_figures import draw_problem
 from benchmark_hours import Hours, estimate_hours
-from peers_page import write_costs, write_losses, write_verdict
+from peers_page import write_costs, write_losses, write_pairs, write_verdict
 from real_simulators_page import Lines, write_examples, write_savings, write_table
 
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
@@ -44,6 +44,8 @@ def write_problems(records: Sequence[Record]) -> str:
         _problem_table(problems),
         "### Cost for the same accuracy as plain NPE",
         write_costs(records, problems),
+        "### Cost-aware beside plain",
+        write_pairs(records, problems),
         "### Where a peer is ahead",
         write_losses(records, problems),
         "### CPU seconds of training beside simulation",

@@ -111,6 +111,17 @@ def test_a_noisy_peer_hides_none_that_is_clearly_ahead(tool):
     assert "clearly less accurate than one of them on 1 (gaussian_2)" in peers.write_verdict(records, PROBLEMS)
 
 
+def test_cost_aware_sampling_is_held_against_plain_sampling_of_each_method(tool):
+    """NPE gains 3 / √1000 = 0.095; of ABC both are alike; a method with one side has no column."""
+    peers = import_module("peers_page")
+    records = make_records(["gaussian_2", "counts"], ("npe", "npe-aware", "abc", "abc-aware", "nle", "sbi-npe"))
+    lines = peers.write_pairs(records, PROBLEMS).splitlines()
+    assert "| problem | npe | abc |" in lines and lines[-1].startswith("| mean |")
+    (row,) = (line for line in lines if line.startswith("| counts"))
+    assert re.fullmatch(r"\| counts \| -0\.09\d ± 0\.00\d \* \| [+-]0\.00\d ± 0\.00\d( \*)? \|", row)
+    assert peers.write_pairs([r for r in records if r.method == "npe"], PROBLEMS).startswith("No method")
+
+
 def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind(tool):
     """One problem of each kind; half the classifier's excess is a quarter of the cost: below the smallest budget."""
     peers, methods = import_module("peers_page"), ("npe", "npe-aware", "sbi-npe")
