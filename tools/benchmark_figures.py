@@ -21,6 +21,7 @@ PANELS = {
     "peers": PEERS,
 }
 MARKERS = "osv^DPX"
+BESIDE = 1.06  # factor of cost between points that would hide one another
 INNER = COLOURS[1:6]  # blue is the default's
 
 
@@ -56,9 +57,9 @@ def draw_problem(records: Sequence[Record], name: str, path: Path) -> None:
     }
     for axis, (title, group) in zip(axes[0], PANELS.items(), strict=True):
         others = [method for method in group if method not in fixed]
-        for method, style in {**fixed, **choose_styles(others)}.items():
+        for number, (method, style) in enumerate({**fixed, **choose_styles(others)}.items()):
             label = f"{method} (default)" if method in defaults else method
-            _draw_method(axis, pick(mine, method=method), label, style)
+            _draw_method(axis, pick(mine, method=method), label, style, BESIDE ** (number % 5 - 2))
         axis.axhline(0.5, color="0.7", lw=0.8, zorder=1)
         axis.set_title(title, fontsize=9, loc="left")
         axis.set_xscale("log")
@@ -73,13 +74,14 @@ def draw_problem(records: Sequence[Record], name: str, path: Path) -> None:
     figure.savefig(path, dpi=90, pil_kwargs={"optimize": True})
 
 
-def _draw_method(axis: Any, records: Sequence[Record], label: str, style: dict[str, Any]) -> None:
-    """A line with a band of one standard error; for a single budget, a point with a bar."""
+def _draw_method(axis: Any, records: Sequence[Record], label: str, style: dict[str, Any], shift: float) -> None:
+    """A line with a band of one standard error; for a single budget, a point with a bar, moved aside by a factor."""
     points = curve(records, "c2st")
     if not points:
         return
     cost, value = np.array([p.cost for p in points]), np.array([p.value for p in points])
     error = np.nan_to_num([p.error for p in points])
+    cost = cost * shift if len(points) == 1 else cost
     axis.plot(cost, value, label=label, **style)
     if len(points) > 1:
         axis.fill_between(cost, value - error, value + error, color=style["color"], alpha=0.15, lw=0)
