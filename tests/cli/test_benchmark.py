@@ -71,10 +71,10 @@ def test_methods_by_name_are_run_at_every_budget(tmp_path, monkeypatch):
     """Without names a method has all budgets, or the middle one; asked for by name it has all."""
     asked = []
     monkeypatch.setattr("thrifty.benchmark.run_benchmark", lambda tasks, *_, **__: asked.append(tasks) or [])
-    assert run("--out", str(tmp_path)) == 0 and run("--methods", "abc,abc-aware", "--out", str(tmp_path)) == 0
-    budgets = [{m: {t.budget for t in tasks if t.method == m} for m in ("abc", "abc-aware")} for tasks in asked]
-    assert budgets[0] == {"abc": {1000.0}, "abc-aware": {300.0, 1000.0, 3000.0}}
-    assert budgets[1]["abc"] == budgets[1]["abc-aware"] == {300.0, 1000.0, 3000.0}
+    assert run("--out", str(tmp_path)) == 0 and run("--methods", "abc,npe,sbi-snle", "--out", str(tmp_path)) == 0
+    budgets = [{m: {t.budget for t in tasks if t.method == m} for m in ("abc", "npe", "sbi-snle")} for tasks in asked]
+    assert budgets[0] == {"abc": {1000.0}, "npe": {300.0, 1000.0, 3000.0}, "sbi-snle": {1000.0}}
+    assert budgets[1]["abc"] == budgets[1]["npe"] == budgets[1]["sbi-snle"] == {300.0, 1000.0, 3000.0}
 
 
 def test_all_problems_are_listed(capsys):

@@ -164,13 +164,13 @@ def test_seconds_come_from_one_machine(tool):
 def test_hours_of_the_whole_set_are_the_sum_over_its_tasks(tool):
     """5 seeds of 10, 30 and 3 CPU s of fit; draws, simulator and classifier: 2, 1 and 1.5 s at a place."""
     hours = import_module("benchmark_hours")
-    records = make_records(["gaussian_2"], ("npe", "smcabc-aware", "sbi-snle"), seeds=1)
+    records = make_records(["gaussian_2"], ("npe", "rounds-nle-aware", "sbi-snle"), seeds=1)
     found = hours.estimate_hours(records, ["a", "b"])
     fit, places = 2 * SEEDS * (3 + 10 + 30), 2 * SEEDS * 3
     assert found["npe"].fit == pytest.approx(fit / 3600) and found["npe"].draws == pytest.approx(3 * places * 2 / 3600)
     assert found["npe"].judge == pytest.approx(3 * places * 1.5 / 3600)
     assert found["npe"].simulator == pytest.approx(places / 3600)
-    assert found["smcabc-aware"].judge == pytest.approx(places * 1.5 / 3600), "one place for each fit"
+    assert found["rounds-nle-aware"].judge == pytest.approx(places * 1.5 / 3600), "one place for each fit"
     assert found["sbi-snle"].fit == pytest.approx(2 * SEEDS * 10 / 3600), "a costly method at the middle budget only"
     few = hours.estimate_hours([r for r in records if r.budget == 1000.0], ["a", "b"])
     assert few["npe"].fit == pytest.approx(2 * SEEDS * 10 * (1 + np.sqrt(0.3) + np.sqrt(3)) / 3600), "scaled"
@@ -193,7 +193,7 @@ def test_a_figure_names_every_method_with_records(tool, tmp_path, monkeypatch):
     assert len(axes) == 3 and all({"npe", *marked} <= names for names in named)
     assert set.union(*named) == {*METHODS, *marked} - defaults
     bands = [len([c for c in axis.collections if type(c).__name__ == "FillBetweenPolyCollection"]) for axis in axes]
-    assert bands == [4, 4, 5], "methods with one budget have a bar"
+    assert bands == [3, 3, 3], "methods with one budget have a bar"
     styles = [figures.choose_styles(group) for group in figures.PANELS.values()]
     assert all(len({(s["color"], s["ls"], s["marker"]) for s in panel.values()}) == len(panel) for panel in styles)
 

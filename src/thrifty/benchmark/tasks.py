@@ -17,9 +17,7 @@ DEFAULT_PROBLEMS = (  # without options: the paper's five models and one of each
     *("gamma_shape", "homogeneous_sir", "temporal_sir", "bernoulli_sir", "radio"),
     *("lotka_volterra", "slcp", "two_moons", "gaussian_corner", "bernoulli_glm"),
 )
-CURVES = (  # without options, the methods at every budget: the baseline, what users are told to take, and quick ones
-    *("npe", "npe-aware", "abc-aware", "smcabc-aware", "rounds-nle-aware", "sbi-npe", "pyabc-smc"),
-)
+CURVES = ("npe", "npe-aware", "rounds-nle-aware")  # without options, at every budget: the baseline and both defaults
 QUICK_PROBLEMS = ("waiting", "gaussian_2", "two_moons")
 QUICK_METHODS = ("npe", "npe-aware", "abc", "abc-aware", "smcabc-aware")
 QUICK_BUDGETS = (200.0, 400.0)
