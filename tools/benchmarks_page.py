@@ -69,14 +69,14 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
     )
     libraries = sorted({r.library for r in records} - {""})
     pairs = {(r.problem, r.method) for r in records}
-    seeds = [len({r.seed for r in pick(records, problem=p, method=m)}) for p, m in pairs]
+    seeds = sorted({len({r.seed for r in pick(records, problem=p, method=m)}) for p, m in pairs})
     budgets = _listed(sorted({r.budget for r in records}))
     return (
         "Each method spends a budget and gives draws at an observation. A run of the prior costs 1 on average: a budget"
         " of 1,000 is the cost of 1,000 prior runs. C2ST is the accuracy of a classifier that tells 1,000 draws from"
         " the exact posterior; 0.5 is perfect. [Benchmark a method](howto/benchmark.md) adds yours.\n\n"
         f"So far there are {len(records):,} records: {len(problems)} of {len(PROBLEMS)} problems, {len(methods)} of"
-        f" {len(METHODS)} methods, {len(pairs)} pairs of them, at most {max(seeds)} of {SEEDS} seeds for a pair,"
+        f" {len(METHODS)} methods, {len(pairs)} pairs of them, {_listed(seeds)} of {SEEDS} seeds for a pair,"
         f" budgets {budgets}. One seed has no error, and is no evidence by itself. The command `thrifty benchmark"
         f" --workers 2 --out benchmarks/records/benchmark` continues with a set of {len(DEFAULT_PROBLEMS)} problems,"
         f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}, of which {_listed(_list_single())} have the middle one"
@@ -263,8 +263,9 @@ def fill_page(page: str, records: Sequence[Record], lines: Lines) -> str:
 
 
 def read_lines() -> Lines:
-    """Read the records of real simulators."""
-    return [json.loads(line) for line in read_whole_lines(EXAMPLES)]
+    """Read the records of real simulators; the last one of an example and a seed counts."""
+    lines = [json.loads(line) for line in read_whole_lines(EXAMPLES)]
+    return list({(line["example"], line["seed"]): line for line in lines}.values())
 
 
 def main() -> None:
