@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from benchmark_figures import draw_problem
 from benchmark_hours import Hours, estimate_hours
-from peers_page import write_costs, write_losses, write_pairs, write_verdict
+from peers_page import DEVELOPED, write_costs, write_losses, write_pairs, write_verdict
 from real_simulators_page import Lines, write_examples, write_savings, write_table
 
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
@@ -81,8 +81,8 @@ def _head(records: Sequence[Record], problems: Sequence[str], methods: Sequence[
         f" --workers 2 --out benchmarks/records/benchmark` continues with a set of {len(DEFAULT_PROBLEMS)} problems,"
         f" {SEEDS} seeds and the budgets {_listed(BUDGETS)}, of which {_listed(_list_single())} have the middle one"
         " only; `--problems all` adds the other problems.\n\n"
-        "Settings of thrifty's rounds were chosen on lotka_volterra, slcp, gaussian_8, gaussian_2 and counts, with"
-        " other seeds at the same observations; two_moons and other problems had shown faults that led to them"
+        f"Settings of thrifty's rounds were chosen on {_listed(DEVELOPED)}, with other seeds at the same observations;"
+        " two_moons and other problems had shown faults that led to them"
         " ([rounds](rounds.md)). The other methods have the defaults of their libraries; sbi's methods in rounds spend"
         " a quarter of the budget in each of four. pyABC's last generation is often not complete when the budget is"
         " used: its runs are paid for, and the one before is the answer.\n\n"

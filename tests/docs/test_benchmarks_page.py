@@ -95,7 +95,9 @@ def test_each_default_is_compared_with_its_best_peer_in_accuracy_and_cost(tool):
     assert "sbi-tsnpe" in show("One observation", "sbi-tsnpe"), "a method for one observation answers one"
     assert "sbi-npe" in show("Many observations", "sbi-tsnpe"), "and does not answer many"
     text = peers.write_losses(make_records(["gaussian_2", "counts"], ("npe", "npe-aware", "sbi-npe")), PROBLEMS)
-    assert re.search(r"sbi-npe -0\.09\d ± 0\.00\d, below 0 on 2 of 2\.", text)
+    assert re.search(r"sbi-npe -0\.09\d ± 0\.00\d, below 0 on 2 of 2\.", text) and "had a part" in text
+    text = peers.write_losses(make_records(["waiting", "counts"], ("npe", "npe-aware", "sbi-npe")), PROBLEMS)
+    assert re.search(r"sbi-npe -0\.09\d ± 0\.00\d \(-0\.09\d on the 1 others\), below", text)
 
 
 def test_a_noisy_peer_hides_none_that_is_clearly_ahead(tool):
