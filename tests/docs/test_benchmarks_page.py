@@ -68,13 +68,13 @@ def test_a_winner_without_a_reason_and_a_reason_without_a_winner_are_found(tool,
     assert peers.find_wrong_reasons(losing, PROBLEMS) == [f"sbi-snle is ahead of {ours} on gaussian_2: say why"]
     assert peers.find_wrong_reasons(winning, PROBLEMS) == []
     text = peers.write_losses(losing, PROBLEMS)
-    assert "Peers that are clearly ahead: sbi-snle on gaussian_2." in text and "not explained" in text
+    assert "paid less for their accuracy: sbi-snle on gaussian_2." in text and "not explained" in text
     monkeypatch.setitem(peers.REASONS, ("gaussian_2", ours, "sbi-snle"), "the likelihood is simple.")
     assert peers.find_wrong_reasons(losing, PROBLEMS) == []
     assert f"- gaussian_2, sbi-snle beside {ours}: the likelihood is simple." in peers.write_losses(losing, PROBLEMS)
     assert peers.find_wrong_reasons(winning, PROBLEMS) == [f"sbi-snle is not ahead of {ours} on gaussian_2"]
-    one = [record for record in losing if record.seed == 0]
-    assert peers.find_wrong_reasons(one, PROBLEMS) == [f"sbi-snle is not ahead of {ours} on gaussian_2"], "one seed"
+    dearer = [replace(r, cost=r.cost * (4.0 if r.method == ours else 1.0)) for r in winning]
+    assert any("ahead of" in line and "say why" in line for line in peers.find_wrong_reasons(dearer, PROBLEMS)), "cost"
 
 
 def test_each_default_is_compared_with_its_best_peer_in_accuracy_and_cost(tool):
@@ -135,6 +135,9 @@ def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind
     assert "- Many observations, 3 problems with" in text and "One observation" not in text, "no records of that one"
     assert "on 1 (gaussian_2), cannot be told from it on 1 (counts), and is clearly less" in text
     assert "less accurate than one of them on 1 (waiting)." in text
+    assert "for no more than the method paid on 1 of 3." in text or "paid on 2 of 3." in text, "level is either"
+    assert "paid on 1 of 1." in peers.write_verdict(ahead, PROBLEMS)
+    assert "paid on 0 of 1." in peers.write_verdict(behind, PROBLEMS)
     assert "pays < 0.33 of" in peers.write_verdict(ahead, PROBLEMS)
     assert peers.write_verdict(ahead[:3], PROBLEMS).startswith("There are no records"), "plain NPE alone"
 
