@@ -27,15 +27,13 @@ from thrifty.display import count_things
 
 # (problem, default, peer) -> why the peer is ahead there: a sentence
 _EASY_LIKELIHOOD = (
-    "{} follow nearly a normal law at given parameters, which NLE learns from few runs, while NPE has to learn a narrow"
-    " posterior of {} parameters for every observation. Thrifty's own NLE and its rounds have the same advantage, see"
-    " the tables. Cost hardly varies{}, so that a penalty cannot make up for it."
+    "{statistics} follow nearly a normal law at given parameters. NLE learns that from few runs, while NPE learns a"
+    " posterior of {parameters} parameters for every observation. Thrifty's own NLE and its rounds have the same"
+    " advantage, see the tables above. The ceiling is near 1 here, so that a penalty cannot make up for it."
 )
 REASONS: dict[tuple[str, str, str], str] = {
-    ("bernoulli_glm", "npe-aware", "sbi-nle"): _EASY_LIKELIHOOD.format("the ten sufficient statistics", "ten", ""),
-    ("radio", "npe-aware", "sbi-nle"): _EASY_LIKELIHOOD.format(
-        "the six statistics", "four", " where the prior has its mass"
-    ),
+    ("bernoulli_glm", "npe-aware", "sbi-nle"): _EASY_LIKELIHOOD.format(statistics="ten sums", parameters="ten"),
+    ("radio", "npe-aware", "sbi-nle"): _EASY_LIKELIHOOD.format(statistics="the six statistics", parameters="four"),
 }
 
 PEERS = tuple(name for name in METHODS if name.startswith(("sbi", "pyabc")))
