@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from benchmark_figures import draw_problem
 from benchmark_hours import Hours, estimate_hours
-from peers_page import DEVELOPED, write_costs, write_losses, write_pairs, write_verdict
+from peers_page import DEVELOPED, write_costs, write_losses, write_pairs, write_part_of_penalty, write_verdict
 from real_simulators_page import Lines, write_examples, write_savings, write_table
 
 from thrifty.benchmark import METHODS, PLACES, PROBLEMS, Record, describe, read_records
@@ -106,9 +106,9 @@ def _problem_table(problems: Sequence[str]) -> str:
         rows.append([name, *sizes, *costs, volume, about["reference"]])
     text = (
         "Each problem has three observations: runs at parameters whose cost is the 10 %, 50 % and 90 % quantile under"
-        " the prior (cheap, middle, expensive). Cost range: 99 % over 1 % quantile. Costliest tenth: the share of the"
-        " cost of prior runs that lies beyond the expensive observation, where none is, and where cost-aware runs are"
-        " rare. Ceiling: the most effective runs per cost that any proposal of parameters can give, over plain"
+        " the prior (cheap, middle, expensive). Cost range: 99 % over 1 % quantile. Costliest tenth: the share of"
+        " the cost of prior runs that the costliest 10 % of them take; no observation is there, and few cost-aware"
+        " runs. Ceiling: the most effective runs per cost that any proposal of parameters can give, over plain"
         " sampling. Volume: of the posterior over the prior's, at the three observations.\n\n"
     )
     head = ["problem", "parameters", "outputs", "modes", "cost range", "costliest tenth", "ceiling", "volume"]
@@ -256,7 +256,8 @@ def fill_region(page: str, name: str, text: str) -> str:
 def fill_page(page: str, records: Sequence[Record], lines: Lines) -> str:
     """Write all three sections into the page."""
     problems = [name for name in PROBLEMS if pick(records, problem=name)]
-    summary = "\n".join([write_verdict(records, problems), *write_savings(lines)])
+    parts = [write_verdict(records, problems), write_part_of_penalty(records, problems), *write_savings(lines)]
+    summary = "\n".join(part for part in parts if part)
     page = fill_region(page, "summary", summary)
     page = fill_region(page, "real simulators", write_examples(lines))
     return fill_region(page, "problems", write_problems(records))

@@ -45,6 +45,7 @@ GROUPS = {  # title -> methods, as on the page and in its figures
     "the paper's scheme": PAPER,
     "peers": PEERS,
 }
+LEAST_PROBLEMS = 3  # of a median
 MORE = 1.01  # cost ratio from which a peer paid less: budgets are used up to a part of a run
 
 # problems on which settings of thrifty's rounds were chosen, or that had shown faults which led to them
@@ -65,9 +66,10 @@ def write_costs(records: Sequence[Record], problems: Sequence[str]) -> str:
     text = (
         "What a method pays at the middle budget, over what plain NPE pays for the same C2ST; below 1 the method is"
         " cheaper. Over the same places; ± is the jackknife error over seeds. `<`: plain NPE is less accurate even at"
-        " its largest budget, `>`: it is as accurate at its smallest, so that the number is a bound; `?`: another kind"
-        " of number without one of the seeds, or one seed only; –: no records. The median is over problems; it is `?`"
-        " between bounds of both kinds."
+        " its largest budget, `>`: it is as accurate at its smallest, so that the number is a bound; `?`: leaving"
+        " out one seed turns the number into a bound or a bound into a number, or there is one seed; –: no records. The"
+        " median is over problems, three at least; it is `?` between bounds of both kinds. Cost counts simulation only:"
+        " training is in [a table of its own](#cpu-seconds-of-training-beside-simulation)."
     )
     return "\n\n".join([text, *tables])
 
@@ -115,10 +117,14 @@ def format_median(ratios: Sequence[Ratio | None]) -> str:
 
     Example:
         >>> low, high = Ratio(0.33, 0.1, "<", 5), Ratio(3.3, 0.1, ">", 5)
-        >>> format_median([Ratio(0.5, 0.1, "", 5), low, high, None]), format_median([low]), format_median([low, high])
-        ('0.50', '< 0.33', '?')
+        >>> format_median([Ratio(0.5, 0.1, "", 5), low, high, None]), format_median([low] * 3)
+        ('0.50', '< 0.33')
+        >>> format_median([low, low, high, high]), format_median([low, high])
+        ('?', '–')
     """
     found = sorted((ratio for ratio in ratios if ratio is not None), key=lambda ratio: ratio.value)
+    if len(found) < LEAST_PROBLEMS:
+        return "–"
     middle = found[(len(found) - 1) // 2 : len(found) // 2 + 1]
     bounds = {ratio.bound for ratio in middle if ratio.bound}
     if len(bounds) > 1:
@@ -140,11 +146,26 @@ def write_pairs(records: Sequence[Record], problems: Sequence[str]) -> str:
     text = (
         "C2ST of the cost-aware method less that of the plain one at the middle budget, over the same places, ± the"
         f" standard error over seeds; below 0 cost-aware sampling is more accurate. `*`: a t test at {LEVEL:.0%} tells"
-        " them apart. The last row has the mean over problems ± its standard error over them. At the most, cost-aware"
-        " sampling is worth the ceiling of the table of problems in plain runs, and it makes fewer runs near expensive"
-        " observations."
+        " them apart. The last row has the mean over problems ± its standard error over them. The ceiling in the"
+        " table of problems bounds effective runs over the whole prior, not C2ST at one observation."
     )
     return text + "\n\n" + write_table(["problem", *found], rows)
+
+
+def write_part_of_penalty(records: Sequence[Record], problems: Sequence[str]) -> str:
+    """Say what the penalty alone changes, for the methods behind both defaults."""
+    parts = []
+    for name in (default.removesuffix("-aware") for default, *_ in DEFAULTS.values()):
+        gaps = [gap.value for p in problems if (gap := _compare_pair(records, p, name))]
+        if len(gaps) >= LEAST_PROBLEMS:
+            parts.append(f"{name} {format_mean(np.array(gaps), 3)} ({count_things(len(gaps), 'problem')})")
+    if not parts:
+        return ""
+    return (
+        "- The rest of these differences comes from networks and rounds. What the penalty alone changes in C2ST, mean"
+        f" over problems, below 0 for more accurate: {', '.join(parts)}."
+        " [Method by method](#cost-aware-beside-plain)."
+    )
 
 
 def _compare_pair(records: Sequence[Record], problem: str, method: str) -> Gap | None:
@@ -194,6 +215,10 @@ def compare_with(records: Sequence[Record], problem: str, default: str, peer: st
     return compare_cost(records, problem, default, baseline=peer, budget=budget)
 
 
+def _costs_less(price: Ratio | None) -> bool:
+    return price is not None and price.bound != ">" and price.value < 1
+
+
 def _costs_more(ratio: Ratio | None) -> bool:
     return ratio is not None and (ratio.bound == ">" or ratio.value > MORE)
 
@@ -215,12 +240,13 @@ def _judge_default(records: Sequence[Record], problems: Sequence[str], asked: st
     found: dict[str, list[str]] = {"thrifty": [], "not told apart": [], "peer": []}
     prices: list[Ratio | None] = []
     default, words, peers = DEFAULTS[asked]
-    cheaper = 0
+    cheaper, untested = 0, 0
     for name in problems:
         gaps = compare_peers(records, name, asked)
         if gaps:
             best, gap = find_best(gaps)
             found[judge(gap)].append(name)
+            untested += not np.isfinite(gap.error)
             cheaper += not _costs_more(compare_with(records, name, default, best))
             prices.append(price_accuracy(records, name, default))
     count = sum(map(len, found.values()))
@@ -233,9 +259,15 @@ def _judge_default(records: Sequence[Record], problems: Sequence[str], asked: st
         f" cannot be told from it on {level}, and is clearly less accurate than one of them on {behind}. It reached the"
         f" accuracy of that method for no more than the method paid on {cheaper} of {count}."
     )
-    middle = format_median(prices) if any(prices) else "?"
-    if middle != "?":
-        text += f" For the same accuracy it pays {middle} of what plain NPE pays (median over these problems)."
+    if untested:
+        text += f" On {untested} of them the closest method has too few seeds for a test."
+    middle, less = format_median(prices), sum(_costs_less(price) for price in prices)
+    if middle in "?–":
+        return text + " [The table](#where-a-peer-is-ahead)."
+    text += (
+        f" For the same accuracy it pays {middle} of what plain NPE pays in simulation (median over problems; less on"
+        f" {less} of {count})."
+    )
     return text + " [The table](#where-a-peer-is-ahead)."
 
 
@@ -275,8 +307,9 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
         " equal. Of equal methods it calls one in twenty apart, half of them in favour of the peer. The peer shown is"
         " the one furthest ahead, of those that are clearly ahead if there are any. Cost ratio: what the default pays"
         " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
-        " cheaper; `<`: its smallest budget was enough; `not reached`: its largest was not; `?`: another kind of number"
-        " without one of the seeds. "
+        " cheaper; `<`: its smallest budget was enough; `not reached`: its largest was not; `?`: leaving out one seed"
+        " turns the number into a bound or a bound into a number. A method that has one observation for each seed leaves the test"
+        " two degrees of freedom, so that it calls large differences only. "
     )
     ahead = "; ".join(f"{peer} on {problem}" for problem, _, peer in winners)
     text += (

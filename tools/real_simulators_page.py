@@ -35,7 +35,8 @@ REASONS: dict[str, str] = {
     "genomes": (
         "what a short run takes depends on what the processor did before it. {company} A cost-aware campaign makes"
         " mostly short runs, in other company than those of the pilot, so that its quote can be off by as much, to"
-        " either side."
+        " either side. On the machine of these quotes the same test was not made, so that it is not shown why they were"
+        " too high."
     ),
     "fire-in-c": (
         "cost grows steeply with the parameters and levels off where the whole forest burns. A fit to few pilot runs"
@@ -79,7 +80,8 @@ def write_savings(lines: Lines) -> list[str]:
         parts.append(f"[{name}](../examples/{name}.ipynb) {format_mean(saved, 0)}%")
     return [
         "- Saved for an effective run on simulators that people use, in CPU seconds with the pilot, over plain sampling"
-        f" with the same budget: {', '.join(parts)}. [Tables](#real-simulators)."
+        f" with the same budget: {', '.join(parts)}. More effective runs did not always give a better posterior where"
+        " runs are expensive: [densities](#densities-of-all-examples). [Tables](#real-simulators)."
     ]
 
 
@@ -105,10 +107,11 @@ def write_quotes(groups: dict[str, Lines]) -> str:
         plain = collect(lines, "plain", "done", "cost_per_run")
         costs = [pilot / plain, collect(lines, "plain", "quoted", "cost_per_run") / plain]
         ratios = [format_mean(values, 2) for values in (*costs, *(divide_quoted(lines, key) for _, key in QUOTED))]
-        saved = [format_mean(100 * values, 0) for values in find_savings(lines)]
+        saved = [format_mean(100 * values, 0) for values in (*find_savings(lines), find_saved(lines))]
         rows.append([f"[{name}](../examples/{name}.ipynb)", lines[0]["budget"], *ratios, *saved, str(len(lines))])
     head = ["example", "budget", "plain: mean of the pilot / done", "plain: cost of a run"]
-    head += [*(f"{label}" for label, _ in QUOTED), "saved for an effective run, quoted, %", "done, %", "seeds"]
+    head += [*(f"{label}" for label, _ in QUOTED), "saved for an effective run, quoted, %", "done, %"]
+    head += ["done with the pilot, %", "seeds"]
     text = (
         "Quoted over done, means over seeds with standard errors; runs are those after the pilot. The first two columns"
         " of ratios are about plain sampling: the mean cost of its pilot runs, which the quote does not use, and the"
@@ -181,13 +184,13 @@ def write_all_densities(groups: dict[str, Lines]) -> str:
         for arm, label in (("plain", "plain"), ("sbi", "sbi's NPE, plain")):
             gaps = find_gaps(lines, arm)
             rows.append([name, label, *(format_mean(gap, 2) for gap in gaps.values()), str(lines[0]["held_out"])])
-            lower += [f"{name}, {third} (less {label})" for third, gap in gaps.items() if gap.mean() < 0]
-            clear += [f"{name}, {third} (less {label})" for third, gap in gaps.items() if judge_gap(gap) < 0]
+            lower += [f"{name}, {third} (beside {label})" for third, gap in gaps.items() if gap.mean() < 0]
+            clear += [f"{name}, {third} (beside {label})" for third, gap in gaps.items() if judge_gap(gap) < 0]
     text = (
         "Mean log density of the parameters of unseen runs, cost-aware less the other, at equal CPU seconds; above 0"
         " the cost-aware posterior is better. The thirds are those of the prior in the order of cost."
     )
-    head = ["example", "less", *THIRDS, "unseen runs"]
+    head = ["example", "compared with", *THIRDS, "unseen runs"]
     behind = (
         f"Below 0: {'; '.join(lower) or 'none'}. Of these a t test over seeds at {LEVEL:.0%} calls clear:"
         f" {'; '.join(clear) or 'none'}. Cost-aware sampling makes fewer runs where they are expensive, so that it can"

@@ -138,7 +138,12 @@ def test_the_summary_counts_the_problems_where_thrifty_is_ahead_level_and_behind
     assert "for no more than the method paid on 1 of 3." in text or "paid on 2 of 3." in text, "level is either"
     assert "paid on 1 of 1." in peers.write_verdict(ahead, PROBLEMS)
     assert "paid on 0 of 1." in peers.write_verdict(behind, PROBLEMS)
-    assert "pays < 0.33 of" in peers.write_verdict(ahead, PROBLEMS)
+    three = [replace(r, problem=name) for name in ("gaussian_2", "counts", "waiting") for r in ahead]
+    assert "pays < 0.33 of what plain NPE pays in simulation (median over problems; less on 3 of 3)" in (
+        peers.write_verdict(three, PROBLEMS)
+    )
+    assert "npe -0.09" in peers.write_part_of_penalty(three, PROBLEMS)
+    assert peers.write_part_of_penalty(ahead, PROBLEMS) == "", "one problem"
     assert peers.write_verdict(ahead[:3], PROBLEMS).startswith("There are no records"), "plain NPE alone"
 
 
@@ -243,9 +248,11 @@ def make_line(example, seed, quoted, done):
     """A record of a real simulator: cost of a run quoted and done, and the rest right."""
     same = {"runs": 100, "effective_share": 0.6, "saved": 0.5, "saved_per_effective": 0.4}
     aware = {"quoted": same | {"cost_per_run": quoted}, "done": same | {"cost_per_run": done}}
+    whole = {"seconds": 10.0, "effective_with_pilot": 50.0}
+    aware["done"] |= whole
     plain = {
         "quoted": {"cost_per_run": 1.0},
-        "done": {"cost_per_run": done / 0.36, "effective_share": 1.0, "pilot_seconds": 40.0},  # 40 % saved
+        "done": {"cost_per_run": done / 0.36, "effective_share": 1.0, "pilot_seconds": 40.0, **whole},  # 40 % saved
     }
     density = {"log_density": dict.fromkeys(("all", "cheap", "middle", "expensive"), 1.0)}
     made = {"version": "1", "commit": "a", "date": "2026-01-01", "machine": "m"}
