@@ -308,8 +308,8 @@ def write_losses(records: Sequence[Record], problems: Sequence[str]) -> str:
         " the one furthest ahead, of those that are clearly ahead if there are any. Cost ratio: what the default pays"
         " to be as accurate as that peer, over what the peer paid, ± its jackknife error; below 1 the default is"
         " cheaper; `<`: its smallest budget was enough; `not reached`: its largest was not; `?`: leaving out one seed"
-        " turns the number into a bound or a bound into a number. A method that has one observation for each seed leaves"
-        " the test two degrees of freedom, so that it calls large differences only. "
+        " turns the number into a bound or a bound into a number. One observation for each seed leaves the"
+        " test two degrees of freedom, so that it calls only large differences clear. "
     )
     ahead = "; ".join(f"{peer} on {problem}" for problem, _, peer in winners)
     text += (
